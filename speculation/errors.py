@@ -1,0 +1,45 @@
+"""Errors a user can act on. Each message says what was wanted, what came and what to do.
+
+StetError
+├── ConfigError      a setting, an argument or a request field that can't be used
+├── ModelError       no such model, damaged weights, a vocabulary that doesn't match
+├── FetchError       weights could not be fetched: network, disk, digest
+├── ContextTooLong   the prompt and its answer don't fit into the model's context
+└── EngineError      the engine process can't be reached, started or trusted
+"""
+
+
+class StetError(Exception):
+    """Base of every error that is shown to a user as one line."""
+
+    code = "stet_error"
+
+
+class ConfigError(StetError):
+    """A setting, an argument or a request field that can't be used."""
+
+    code = "invalid_request"
+
+
+class ModelError(StetError):
+    """No such model, damaged weights or a vocabulary that doesn't match."""
+
+    code = "model_error"
+
+
+class FetchError(StetError):
+    """Weights could not be fetched: network, disk or digest."""
+
+    code = "fetch_error"
+
+
+class ContextTooLong(StetError):
+    """The prompt and its answer don't fit into the model's context."""
+
+    code = "context_length_exceeded"
+
+
+class EngineError(StetError):
+    """The engine process can't be reached, started or trusted."""
+
+    code = "engine_error"
