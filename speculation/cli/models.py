@@ -1,0 +1,152 @@
+"""`stet models`: what there is, fetch it, where it lies, remove it.
+
+Asks before it downloads or deletes. Imports no torch: `list` and `path` answer at once.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from speculation.config import PRESETS, Preset, models_dir
+from speculation.errors import ConfigError
+from speculation.models import store
+from speculation.models.catalog import model_ids
+
+if TYPE_CHECKING:
+    from speculation.models.fetch import Plan, Progress
+
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended, as shells know it."""
+
+
+@click.group()
+def models() -> None:
+    """List, fetch, find and remove model weights."""
+
+
+@models.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def list_models(as_json: bool) -> None:
+    """Show the presets, and what is fetched."""
+    presets = [_row(preset) for preset in PRESETS.values()]
+    sizes = {folder: store.tree_size(folder) for folder in store.ready_folders(models_dir())}
+    if as_json:
+        fetched = [{"model": store.model_id_of(f), "path": str(f), "bytes": size} for f, size in sizes.items()]
+        click.echo(json.dumps({"models_dir": str(models_dir()), "presets": presets, "fetched": fetched}, indent=2))
+        return
+    for row in presets:
+        click.echo(f"{row['preset']:<8} {row['target']}" + (f" + {row['small_lm']}" if row["small_lm"] else ""))
+        click.echo(f"{'':<8} for {row['purpose']}; {'fetched' if row['fetched'] else 'not fetched'}")
+    click.echo(f"\nIn {models_dir()}:" if sizes else f"\nNothing in {models_dir()} yet.")
+    for folder, size in sizes.items():
+        click.echo(f"  {store.model_id_of(folder)}  {store.human_size(size)}")
+
+
+def _row(preset: Preset) -> dict[str, object]:
+    folders = [store.folder_of(model_id, models_dir()) for model_id in model_ids(preset.name)]
+    return {
+        "preset": preset.name,
+        "target": preset.target,
+        "small_lm": preset.small_lm,
+        "purpose": preset.purpose,
+        "fetched": all(store.is_ready(folder) for folder in folders),
+    }
+
+
+@models.command()
+@click.argument("ref", metavar="PRESET_OR_ID")
+@click.option("--yes", is_flag=True, help="Fetch without asking.")
+@click.pass_context
+def fetch(ctx: click.Context, ref: str, yes: bool) -> None:
+    """Download, verify and convert the weights of a preset or a Hugging Face id.
+
+    What an interrupted fetch has got is kept, and the next one goes on from there.
+    """
+    # Imported here: it brings the hub's client, which `list` and `path` have no use for.
+    from speculation.models import fetch as fetching
+
+    plans = [plan for model_id in model_ids(ref) if (plan := fetching.make_plan(model_id, models_dir()))]
+    if not plans:
+        click.echo(f"{ref} is fetched already.", err=True)
+        return
+    _announce(plans)
+    store.check_room(models_dir(), fetching.room(plans), ref)
+    _ask("Fetch?", yes)
+    try:
+        with _bars() as progress:
+            for plan in plans:
+                fetching.fetch(plan.model_id, models_dir(), progress, plan)
+    except KeyboardInterrupt:
+        click.echo(f"stet: interrupted; `stet models fetch {ref}` goes on where this stopped", err=True)
+        ctx.exit(INTERRUPTED)
+    click.echo(f"{ref} is ready.", err=True)
+
+
+def _announce(plans: Sequence["Plan"]) -> None:
+    for plan in plans:
+        size = f"{store.human_size(plan.n_download)} from {plan.origin}"
+        after = f", {store.human_size(plan.n_kept)} once converted" if plan.gguf else ""
+        click.echo(f"{plan.model_id}: {size} to {plan.folder}{after}", err=True)
+
+
+@models.command()
+@click.argument("ref")
+def path(ref: str) -> None:
+    """Print the folder of a fetched model: a preset's target, a Hugging Face id, or a path of yours."""
+    click.echo(store.find(ref, models_dir()))
+
+
+@models.command()
+@click.argument("ref", metavar="PRESET_OR_ID")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
+def remove(ref: str, yes: bool) -> None:
+    """Delete what was fetched of a model. A preset's small LM stays: other presets share it."""
+    model_id, *small_lm = model_ids(ref)
+    places = [store.folder_of(model_id, models_dir()), store.staging_of(model_id, models_dir())]
+    found = [place for place in places if place.exists() or place.is_symlink()]
+    if not found:
+        click.echo(f"Nothing of {model_id} is fetched.", err=True)
+        return
+    click.echo(f"{model_id}: {store.human_size(sum(map(store.tree_size, found)))} in {found[0]}", err=True)
+    _ask("Remove?", yes)
+    store.remove(model_id, models_dir())
+    click.echo(f"Removed {model_id}.", err=True)
+    if small_lm and store.is_ready(store.folder_of(small_lm[0], models_dir())):
+        click.echo(f"Its small LM stays; to remove it too: stet models remove {small_lm[0]}", err=True)
+
+
+def _ask(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody is there to be asked; add --yes to go ahead without")
+    click.confirm(question, abort=True, err=True)
+
+
+@contextmanager
+def _bars() -> Iterator["Progress"]:
+    """Draw a bar on stderr for each thing that is reported to what this yields."""
+    # Imported here: drawing takes longer to import than `path` takes to answer.
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.DownloadColumn(),
+        rich_progress.TransferSpeedColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    tasks: dict[str, rich_progress.TaskID] = {}
+    with rich_progress.Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total or None)
+            bars.update(tasks[what], completed=done)
+
+        yield progress

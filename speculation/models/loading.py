@@ -1,0 +1,142 @@
+"""From a reference (preset, Hugging Face id, folder, GGUF) to a loaded model and tokenizer. Touches no network.
+
+Knows devices and dtypes. Does not know decoding, caches or prompts. Never pickle, never code that comes with a model.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import normalizers
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from speculation.errors import ConfigError, ModelError
+from speculation.models import store
+from speculation.models.convert import convert, quiet
+
+log = logging.getLogger(__name__)
+
+NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def resolve(ref: str, models_dir: Path) -> Path:
+    """The folder that load_model and load_tokenizer take. Raises ModelError for what is unknown or not fetched.
+
+    "auto" is "medium" with a GPU and "small" without. A .gguf file is converted once, which takes a minute.
+    """
+    if ref == "auto":
+        ref = "medium" if torch.cuda.is_available() else "small"
+    path = store.find(ref, models_dir)
+    return path if path.is_dir() else _converted(path, models_dir)
+
+
+def _converted(gguf: Path, models_dir: Path) -> Path:
+    with gguf.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    # By content, not by place: a file that was replaced is another model.
+    model_id = f"local/{NOT_IN_AN_ID.sub('-', gguf.stem)}-{sha256[:12]}"
+    folder = store.folder_of(model_id, models_dir)
+    with store.locked(model_id, models_dir):
+        if not store.is_ready(folder):
+            # Dequantized to bfloat16 a 4-bit file grows to at most four times its size.
+            store.check_room(models_dir, 4 * gguf.stat().st_size, f"the conversion of {gguf}")
+            log.info("converting %s, once; this takes about a minute", gguf)
+            built = convert(gguf, store.staging_of(model_id, models_dir))
+            store.finish(built, folder, {"model": str(gguf), "sha256": sha256, "dtype": "bfloat16"})
+    return folder
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The folder's tokenizer, made to give text back exactly as it was. Raises ModelError."""
+    with _clear_errors(folder):
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    tokenizer.clean_up_tokenization_spaces = False
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend and isinstance(backend.normalizer, normalizers.NFC):
+        # Qwen's own tokenizer.json composes characters, its GGUF doesn't: a rewrite must not touch what it copies.
+        backend.normalizer = None
+    return tokenizer
+
+
+def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
+    """The folder's causal language model in eval mode, without gradients. Raises ModelError, ConfigError."""
+    place = choose_device(device)
+    kind = choose_dtype(dtype, place)
+    with quiet(), _clear_errors(folder):
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=kind,
+            device_map=_device_map(folder, place),
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    return model.eval().requires_grad_(False)
+
+
+def context_length(model: Any) -> int:
+    """How many tokens the model can attend to, prompt and answer together."""
+    return int(model.config.get_text_config().max_position_embeddings)
+
+
+def choose_device(device: str) -> torch.device:
+    """The device that a setting stands for. "auto" is CUDA if it works, else the CPU. Raises ConfigError."""
+    if device == "auto":
+        # Not Apple's mps: nobody has checked yet that speculative decoding is exact there. It can be asked for.
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(
+            f"device {device!r} can't be used (wanted auto, cpu, cuda, cuda:N or mps): {reason}"
+        ) from None
+    return chosen
+
+
+def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """The dtype that a setting stands for on this device. Raises ConfigError."""
+    if dtype == "auto":
+        return torch.bfloat16 if _is_good_at_bfloat16(device) else torch.float32
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)}, not {dtype!r}")
+    return DTYPES[dtype]
+
+
+def _is_good_at_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type == "cpu":
+        # A CPU without bfloat16 instructions emulates them, several times slower than float32.
+        capabilities = torch.cpu.get_capabilities()
+        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return device.type == "mps"
+
+
+def _device_map(folder: Path, device: torch.device) -> Any:
+    """One device; or all GPUs, layer after layer, when "cuda" was asked for and the weights don't fit on one."""
+    if device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1:
+        n_bytes = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+        if n_bytes > 0.9 * torch.cuda.mem_get_info(device)[0]:
+            return "auto"
+    return {"": device}
+
+
+@contextmanager
+def _clear_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise ModelError(f"{folder.name} doesn't fit into the GPU's free memory; a smaller preset may") from None
+    except Exception as error:
+        # Damaged weights and configs fail in too many ways to list: OSError, ValueError, SafetensorError, KeyError ...
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{folder} can't be loaded: {reason}") from error

@@ -1,0 +1,148 @@
+"""Where models lie on disk: one folder each below models_dir, ready only when its manifest is in it.
+
+Knows folders, locks and names. Does not know how weights come there, nor how they are loaded; imports no torch.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from speculation.config import PRESETS
+from speculation.errors import FetchError, ModelError
+from speculation.models.catalog import is_model_id
+
+MANIFEST = "stet.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def folder_of(model_id: str, models_dir: Path) -> Path:
+    """Where this model's weights lie once they are ready."""
+    return models_dir / model_id.replace("/", "--")
+
+
+def staging_of(model_id: str, models_dir: Path) -> Path:
+    """Where an unfinished fetch of this model keeps what it has, so that the next one resumes."""
+    return models_dir / ".staging" / model_id.replace("/", "--")
+
+
+def is_ready(folder: Path) -> bool:
+    """Whether the folder is whole; it is renamed into place with its manifest in it."""
+    return (folder / MANIFEST).is_file()
+
+
+def finish(built: Path, folder: Path, manifest: dict[str, str]) -> Path:
+    """Put a folder that was built in a staging place where it belongs, in one step."""
+    manifest = manifest | {"stet": version("stet-lsp")}
+    (built / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return built.rename(folder)
+
+
+def ready_folders(models_dir: Path) -> list[Path]:
+    """The folders of all models that are ready, in order of name."""
+    return sorted(manifest.parent for manifest in models_dir.glob(f"*/{MANIFEST}"))
+
+
+def model_id_of(folder: Path) -> str:
+    """The id whose weights lie in this folder; the inverse of folder_of."""
+    return folder.name.replace("--", "/", 1)
+
+
+def tree_size(folder: Path) -> int:
+    """Bytes of all files below folder; files that vanish meanwhile count as nothing."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.lstat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total
+
+
+def check_room(models_dir: Path, n_bytes: int, what: str) -> None:
+    """Raise FetchError when the disk that holds models_dir has less than n_bytes free."""
+    place = models_dir.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < n_bytes:
+        raise FetchError(
+            f"not enough disk for {what}: {human_size(n_bytes)} needed, {human_size(free)} free at {place}"
+        )
+
+
+def human_size(n_bytes: int) -> str:
+    """A size as people say it."""
+    return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
+
+
+@contextmanager
+def locked(model_id: str, models_dir: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Hold this model against other processes that fetch, convert or remove it; on_wait is called when one does."""
+    lock_file = staging_of(model_id, models_dir).with_suffix(".lock")
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(lock_file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        on_wait()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def find(ref: str, models_dir: Path) -> Path:
+    """The folder (or the user's own .gguf file) that a preset, Hugging Face id or path stands for.
+
+    Raises ModelError for what is not there, not fetched or not loadable. A preset stands for its target.
+    """
+    if ref not in PRESETS and (path := Path(ref).expanduser()).exists():
+        return checked(path)
+    model_id = PRESETS[ref].target if ref in PRESETS else ref
+    if is_model_id(model_id) and not ref.endswith(".gguf"):
+        folder = folder_of(model_id, models_dir)
+        if not is_ready(folder):
+            raise ModelError(f"{ref} is not fetched; run: stet models fetch {ref}")
+        return folder
+    raise ModelError(
+        f"no model {ref!r}: wanted a preset ({', '.join(PRESETS)}), a Hugging Face id like {PRESETS['tiny'].target}, "
+        "a folder with safetensors or a .gguf file"
+    )
+
+
+def checked(path: Path) -> Path:
+    """The local path itself if Stet can read models like it. Raises ModelError: never pickle."""
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ModelError(f"{path} is no model: wanted a folder with safetensors or a .gguf file")
+        return path
+    if any(path.glob("*.safetensors")):
+        if not (path / "config.json").is_file():
+            raise ModelError(f"{path} has weights but no config.json")
+        return path
+    if any(file for pattern in PICKLES for file in path.glob(pattern)):
+        raise ModelError(f"{path} has only pickled weights, which can run code when loaded; wanted *.safetensors")
+    if ggufs := sorted(path.glob("*.gguf")):
+        raise ModelError(f"{path} has no *.safetensors; to use its GGUF, name the file: {ggufs[0]}")
+    raise ModelError(f"{path} is no model folder: it has no *.safetensors")
+
+
+def remove(model_id: str, models_dir: Path) -> int:
+    """Delete what was fetched of this model, finished or not, and say how many bytes that was."""
+    freed = 0
+    with locked(model_id, models_dir):
+        for folder in (folder_of(model_id, models_dir), staging_of(model_id, models_dir)):
+            if folder.is_symlink():
+                # A link that the user put there: the weights behind it are not ours.
+                folder.unlink()
+            elif folder.is_dir():
+                freed += tree_size(folder)
+                shutil.rmtree(folder)
+    return freed
