@@ -1,0 +1,248 @@
+"""Finding, starting and stopping the one engine process of this user. Imports neither torch nor starlette.
+
+    endpoint = process.find() or process.start(EngineConfig(model="small"))
+
+Every function here blocks on sockets and locks: call them from a thread where an event loop must not wait.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import httpx
+from filelock import Timeout
+
+from speculation.config import IDLE_EXIT_S, EngineConfig
+from speculation.errors import EngineError
+from speculation.serving import runtime
+from speculation.serving.runtime import Endpoint
+
+PROGRAM = (sys.executable, "-P", "-m", "speculation.serving")
+"""-P: the folder an editor happens to stand in must not be on the engine's import path."""
+
+ANSWER_S = 10.0
+"""How long /health may take. It is answered at once, save while an import or a load holds the interpreter."""
+
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The answer of GET /health."""
+
+    status: str
+    """"loading", "ok", "failed" (to load) or "stopping"."""
+    error: str | None
+    model: str
+    """While the weights load: what was asked for."""
+    names: list[str]
+    """Every name under which the model is served."""
+    small_lm: str | None
+    device: str
+    dtype: str
+    context_len: int | None
+    pid: int
+    version: str
+    uptime_s: float
+    n_active: int
+    n_waiting: int
+    idle_exit_s: float
+
+
+def find() -> Endpoint | None:
+    """The running engine, if there is one that answers. Raises EngineError for one that hangs."""
+    endpoint = runtime.read_endpoint(runtime.runtime_dir())
+    return endpoint if endpoint and health(endpoint) else None
+
+
+def health(endpoint: Endpoint) -> Health | None:
+    """What the engine says of itself; None when nobody listens there (any more) or it is about to leave."""
+    try:
+        with client(endpoint) as http:
+            answer = http.get("/health").raise_for_status().json()
+    except httpx.TimeoutException as error:
+        raise EngineError(f"the engine (pid {endpoint.pid}) does not answer; stop it with: stet engine stop") from error
+    except httpx.HTTPError:
+        return None
+    # A newer engine may say more than this version knows.
+    said = Health(**{field.name: answer[field.name] for field in fields(Health)})
+    return None if said.status == "stopping" else said
+
+
+def start(
+    config: EngineConfig,
+    *,
+    idle_exit_s: float = IDLE_EXIT_S,
+    tcp_port: int | None = None,
+    program: Sequence[str] = PROGRAM,
+    timeout_s: float = 60.0,
+) -> Endpoint:
+    """Find the engine or start it, and return when it answers; the weights may still be loading.
+
+    However many ask at once, one process is started. Raises EngineError when another model than config.model is
+    running ("auto" takes whatever runs), or when the process does not come up.
+    """
+    folder = runtime.runtime_dir()
+    try:
+        with runtime.start_lock(folder).acquire(timeout=timeout_s):
+            endpoint = find()
+            if endpoint is None:
+                arguments = _arguments(config, idle_exit_s, tcp_port)
+                return _spawn([*program, *arguments], time.monotonic() + timeout_s)
+    except Timeout as error:
+        raise EngineError(f"the engine is being started by somebody else for more than {timeout_s:.0f} s") from error
+    _require_model(endpoint, config.model)
+    return endpoint
+
+
+def wait_until_loaded(endpoint: Endpoint) -> Health:
+    """Block until the weights are loaded. Raises EngineError when they can't be."""
+    while (said := health(endpoint)) and said.status == "loading":
+        time.sleep(4 * POLL_S)
+    if said is None:
+        raise EngineError(f"the engine died while it loaded: {_last_words()}")
+    if said.status == "failed":
+        raise EngineError(said.error)
+    return said
+
+
+def stop(grace_s: float = 3.0) -> bool:
+    """Ask the engine to leave, then insist; False when none was running. Raises EngineError if it stays."""
+    folder = runtime.runtime_dir()
+    if not runtime.is_running(folder):
+        return False
+    endpoint = runtime.read_endpoint(folder)
+    if endpoint is None:
+        raise EngineError(f"an engine holds {folder / 'engine.lock'} but does not say its pid; try again in a moment")
+    for insist in (_ask_to_leave, _terminate, _kill):
+        insist(endpoint)
+        if _is_gone_within(folder, grace_s):
+            return True
+    raise EngineError(f"the engine (pid {endpoint.pid}) can't be stopped")
+
+
+def client(endpoint: Endpoint, timeout_s: float = ANSWER_S) -> httpx.Client:
+    """A blocking HTTP client for the engine; its URLs are paths."""
+    # trust_env=False: a proxy from the environment has no business between a user and their own engine.
+    transport = httpx.HTTPTransport(uds=endpoint.socket, trust_env=False)
+    return httpx.Client(
+        transport=transport,
+        base_url=endpoint.base_url,
+        headers=endpoint.headers,
+        timeout=timeout_s,
+        trust_env=False,
+    )
+
+
+def _ask_to_leave(endpoint: Endpoint) -> None:
+    try:
+        with client(endpoint, 1.0) as http:
+            http.post("/v1/stet/shutdown")
+    except httpx.HTTPError:
+        pass  # It hangs or just left; what comes next settles it.
+
+
+def _terminate(endpoint: Endpoint) -> None:
+    _signal(endpoint.pid, signal.SIGTERM)
+
+
+def _kill(endpoint: Endpoint) -> None:
+    _signal(endpoint.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _is_gone_within(folder: Path, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while is_there := runtime.is_running(folder):
+        if time.monotonic() > until:
+            break
+        time.sleep(POLL_S)
+    return not is_there
+
+
+def _require_model(endpoint: Endpoint, wanted: str) -> None:
+    running = health(endpoint)
+    if running and wanted != "auto" and absolute(wanted) not in running.names:
+        raise EngineError(
+            f"the engine is already running with {running.model} (pid {running.pid}), not {wanted}; "
+            "stop it with: stet engine stop"
+        )
+
+
+def _arguments(config: EngineConfig, idle_exit_s: float, tcp_port: int | None) -> list[str]:
+    options: dict[str, object] = {
+        "--model": absolute(config.model),
+        "--small-lm": absolute(config.small_lm),
+        "--device": config.device,
+        "--dtype": config.dtype,
+        "--models-dir": config.models_dir.absolute(),
+        "--database": config.database.absolute() if config.database else "none",
+        "--kv-budget": config.kv_budget_bytes,
+        "--gamma-max": config.gamma_max,
+        "--idle-exit": idle_exit_s / 60,
+    }
+    if tcp_port is not None:
+        options["--tcp"] = tcp_port
+    return [f"{name}={value}" for name, value in options.items()]
+
+
+def absolute(model: str) -> str:
+    """A model's path as seen from anywhere, for the engine stands in another folder; other names stay as they are."""
+    path = Path(model).expanduser()
+    return str(path.resolve()) if path.exists() else model
+
+
+def _spawn(command: list[str], deadline: float) -> Endpoint:
+    log = runtime.log_path()
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists():
+            log.replace(log.with_suffix(".log.1"))
+        log_fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise EngineError(f"the engine's log {log} can't be written: {error.strerror or error}") from error
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log_fd,
+            stderr=log_fd,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log_fd)
+    # Reaps the child if it ends before we do, so that it does not stay as a zombie of an editor's server.
+    threading.Thread(target=child.wait, daemon=True).start()
+    while time.monotonic() < deadline:
+        is_dead = child.poll() is not None
+        # Asked after poll: a child may also have left because somebody else's engine came first.
+        endpoint = find()
+        if endpoint is not None:
+            return endpoint
+        if is_dead:
+            raise EngineError(f"the engine did not start: {_last_words()}")
+        time.sleep(POLL_S)
+    raise EngineError(f"the engine (pid {child.pid}) does not answer; its log is {log}")
+
+
+def _last_words() -> str:
+    """The last line of the log, where a process that gives up says why."""
+    log = runtime.log_path()
+    try:
+        lines = log.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return f"{last.removeprefix('stet: error: ')} (log: {log})"
