@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+import pytest
 
 from speculation.config import EngineConfig
 from speculation.errors import ContextTooLong, ModelError
@@ -153,6 +155,17 @@ class FakeEngine:
             n_copied=n_tokens,
             sources={"copy": copied},
         )
+
+
+@contextlib.contextmanager
+def own_folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Runtime and state folders of the test's own; whatever engine process it left there is stopped at the end."""
+    # Not tmp_path: a socket's path may have about 100 characters only.
+    with tempfile.TemporaryDirectory(prefix="stet") as folder:
+        monkeypatch.setenv("STET_RUNTIME_DIR", folder)
+        monkeypatch.setenv("XDG_STATE_HOME", folder)
+        yield Path(folder)
+        process.stop()
 
 
 @contextlib.contextmanager

@@ -67,15 +67,15 @@ class Answer:
     def usage(self) -> Json:
         """Token counts. Rejected are copied tokens that were drafted and did not become output."""
         copies = [self.stats.sources[name] for name in COPIED if name in self.stats.sources]
-        n_accepted = sum(source.n_accepted for source in copies)
+        n_rejected = sum(source.n_drafted - source.n_accepted for source in copies)
         return {
             "prompt_tokens": self.stats.n_prompt,
             "completion_tokens": self.stats.n_tokens,
             "total_tokens": self.stats.n_prompt + self.stats.n_tokens,
             "prompt_tokens_details": {"cached_tokens": self.stats.n_cached},
             "completion_tokens_details": {
-                "accepted_prediction_tokens": n_accepted,
-                "rejected_prediction_tokens": sum(source.n_drafted for source in copies) - n_accepted,
+                "accepted_prediction_tokens": self.stats.n_copied,
+                "rejected_prediction_tokens": n_rejected,
             },
         }
 

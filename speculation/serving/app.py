@@ -34,24 +34,23 @@ KEEP_ALIVE_S = 1.0
 """How long a stream is silent at most: a comment that can't be delivered shows that the client is gone."""
 
 
-def build_app(worker: Worker, *, model: str, idle_exit_s: float, shut_down: Callable[[], None]) -> ASGIApp:
-    """The app. model: the name that was asked for, which is served beside the engine's own name for it."""
+def build_app(worker: Worker, *, idle_exit_s: float, shut_down: Callable[[], None]) -> ASGIApp:
+    """The app; shut_down begins the end of the process."""
     started = time.monotonic()
 
     async def chat(request: Request) -> ASGIApp:
         asked = parse(await _body(request))
         if worker.info:
-            _require_served(asked.model, _names(model, worker))
-        job = worker.submit(lambda engine: _begin(engine, asked, _names(model, worker)), asked.file_type or "text")
-        answer = Answer(worker.info.model if worker.info else model)
-        return _stream(job, asked, answer) if asked.is_streamed else _complete(job, answer)
+            _require_served(asked.model, _names(worker))
+        job = worker.submit(lambda engine: _begin(engine, asked, _names(worker)), asked.file_type or "text")
+        return _stream(worker, job, asked) if asked.is_streamed else _complete(worker, job)
 
     async def models(_: Request) -> Response:
-        served = {"id": worker.info.model if worker.info else model, "object": "model", "owned_by": "stet"}
+        served = {"id": worker.model, "object": "model", "owned_by": "stet"}
         return _json({"object": "list", "data": [{**served, "created": 0}]})
 
     async def health(_: Request) -> Response:
-        return _json(asdict(_health(worker, model, idle_exit_s, time.monotonic() - started)))
+        return _json(asdict(_health(worker, idle_exit_s, time.monotonic() - started)))
 
     async def shutdown(_: Request) -> Response:
         shut_down()
@@ -88,7 +87,7 @@ def require_token(app: ASGIApp, token: str, socket: str | None) -> ASGIApp:
     return guarded
 
 
-def _stream(job: Job, asked: ChatRequest, answer: Answer) -> ASGIApp:
+def _stream(worker: Worker, job: Job, asked: ChatRequest) -> ASGIApp:
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         async def write(text: str, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
@@ -96,7 +95,7 @@ def _stream(job: Job, asked: ChatRequest, answer: Answer) -> ASGIApp:
         is_started = False
         async with _cancelled_when_gone(job, receive):
             try:
-                async for block in _events(job, asked, answer):
+                async for block in _events(worker, job, asked):
                     if not is_started:
                         await send(_EVENT_STREAM)
                         is_started = True
@@ -118,22 +117,22 @@ _EVENT_STREAM = {
 }
 
 
-async def _events(job: Job, asked: ChatRequest, answer: Answer) -> AsyncIterator[str]:
+async def _events(worker: Worker, job: Job, asked: ChatRequest) -> AsyncIterator[str]:
     """The body of a stream.
 
     Its first block waits for a chunk or a comment, so that a request that is refused at once gets its HTTP status.
     """
-    is_first = True
+    answer: Answer | None = None
     async for chunk in _chunks(job):
         if chunk is None:
             yield comment(job.waits_for)
             continue
-        if is_first:
+        if answer is None:
+            answer = Answer(worker.model)  # known by now: the engine is open
             yield answer.first_event()
-            is_first = False
         answer.add(chunk)
         yield answer.event(chunk)
-    if job.is_cancelled:
+    if job.is_cancelled or answer is None:
         return
     yield answer.last_event()
     if asked.has_usage:
@@ -141,16 +140,17 @@ async def _events(job: Job, asked: ChatRequest, answer: Answer) -> AsyncIterator
     yield DONE
 
 
-def _complete(job: Job, answer: Answer) -> ASGIApp:
+def _complete(worker: Worker, job: Job) -> ASGIApp:
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         async with _cancelled_when_gone(job, receive):
             try:
-                async for chunk in _chunks(job):
-                    if chunk is not None:
-                        answer.add(chunk)
+                chunks = [chunk async for chunk in _chunks(job) if chunk is not None]
             except StetError as error:
                 return await _stet_error(None, error)(scope, receive, send)
             if not job.is_cancelled:
+                answer = Answer(worker.model)
+                for chunk in chunks:
+                    answer.add(chunk)
                 await _json(answer.whole())(scope, receive, send)
 
     return respond
@@ -205,11 +205,9 @@ def _begin(engine: EngineLike, asked: ChatRequest, names: list[str]) -> Iterator
     )
 
 
-def _names(model: str, worker: Worker) -> list[str]:
+def _names(worker: Worker) -> list[str]:
     """Every name of the served model: as asked for, as the engine calls it, and the presets that mean it."""
-    names = {"stet", model}
-    if worker.info:
-        names.add(worker.info.model)
+    names = {"stet", worker.asked_model, worker.model}
     for preset in PRESETS.values():
         if preset.name in names or preset.target in names:
             names |= {preset.name, preset.target}
@@ -221,13 +219,13 @@ def _require_served(wanted: str, names: list[str]) -> None:
         raise ModelError(f"the model {wanted[:200]!r} is not served here; this engine serves: {', '.join(names)}")
 
 
-def _health(worker: Worker, model: str, idle_exit_s: float, uptime_s: float) -> Health:
+def _health(worker: Worker, idle_exit_s: float, uptime_s: float) -> Health:
     info = worker.info
     return Health(
         status=worker.status,
         error=str(worker.error) if worker.error else None,
-        model=info.model if info else model,
-        names=_names(model, worker),
+        model=worker.model,
+        names=_names(worker),
         small_lm=info.small_lm if info else None,
         device=info.device if info else "",
         dtype=info.dtype if info else "",

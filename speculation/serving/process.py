@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 from filelock import Timeout
 
-from speculation.config import IDLE_EXIT_S, EngineConfig
+from speculation.config import IDLE_EXIT_S, PRESETS, EngineConfig
 from speculation.errors import EngineError
 from speculation.serving import runtime
 from speculation.serving.runtime import Endpoint
@@ -199,6 +199,8 @@ def _arguments(config: EngineConfig, idle_exit_s: float, tcp_port: int | None) -
 
 def absolute(model: str) -> str:
     """A model's path as seen from anywhere, for the engine stands in another folder; other names stay as they are."""
+    if model in ("auto", "none", *PRESETS):
+        return model
     path = Path(model).expanduser()
     return str(path.resolve()) if path.exists() else model
 

@@ -40,14 +40,14 @@ def serve(open_engine: OpenEngine, *, model: str, idle_exit_s: float = 0.0, tcp_
     """
     folder = runtime.runtime_dir()
     with _only_engine(folder), _listening(folder, tcp_port) as (endpoint, sockets):
-        worker = Worker(open_engine)
-        asyncio.run(_serve(worker, endpoint, sockets, folder, model, idle_exit_s))
+        worker = Worker(open_engine, model)
+        asyncio.run(_serve(worker, endpoint, sockets, folder, idle_exit_s))
         if worker.status == "failed" and worker.error:
             raise worker.error
 
 
 async def _serve(
-    worker: Worker, endpoint: Endpoint, sockets: list[socket.socket], folder: Path, model: str, idle_exit_s: float
+    worker: Worker, endpoint: Endpoint, sockets: list[socket.socket], folder: Path, idle_exit_s: float
 ) -> None:
     def leave() -> None:
         # The signs first: who looks now finds no engine and starts a new one, which waits for our lock.
@@ -55,7 +55,7 @@ async def _serve(
         worker.stop(EngineError("the engine is stopping"))
         server.should_exit = True
 
-    app = build_app(worker, model=model, idle_exit_s=idle_exit_s, shut_down=leave)
+    app = build_app(worker, idle_exit_s=idle_exit_s, shut_down=leave)
     if endpoint.token is not None:
         app = require_token(app, endpoint.token, endpoint.socket)
     server = _Server(app, leave)

@@ -93,7 +93,8 @@ class Job:
 class Worker:
     """Opens the engine and runs jobs, first come first served."""
 
-    def __init__(self, open_engine: OpenEngine) -> None:
+    def __init__(self, open_engine: OpenEngine, asked_model: str) -> None:
+        self.asked_model = asked_model
         self.status: Status = "loading"
         self.error: StetError | None = None
         self.info: EngineInfo | None = None
@@ -141,6 +142,11 @@ class Worker:
     def join(self, timeout_s: float) -> None:
         """Wait for the thread to close the engine; it may be in the middle of a long pass or a load."""
         self._thread.join(timeout_s)
+
+    @property
+    def model(self) -> str:
+        """The served model; until it is loaded, the name by which it was asked for."""
+        return self.info.model if self.info else self.asked_model
 
     @property
     def n_active(self) -> int:
