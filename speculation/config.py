@@ -24,9 +24,18 @@ PRESETS = {
     preset.name: preset
     for preset in (
         Preset("tiny", "Qwen/Qwen2.5-Coder-0.5B-Instruct", None, "tests, very small machines"),
-        Preset("small", "Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "laptops (CPU default)"),
-        Preset("medium", "Qwen/Qwen2.5-Coder-7B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "16-24 GB GPUs (GPU default)"),
-        Preset("large", "Qwen/Qwen2.5-Coder-32B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "48-80 GB, or several GPUs"),
+        Preset(
+            "small", "Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "laptops (CPU default)"
+        ),
+        Preset(
+            "medium",
+            "Qwen/Qwen2.5-Coder-7B-Instruct",
+            "Qwen/Qwen2.5-Coder-0.5B-Instruct",
+            "16-24 GB GPUs (GPU default)",
+        ),
+        Preset(
+            "large", "Qwen/Qwen2.5-Coder-32B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "48-80 GB, or several GPUs"
+        ),
     )
 }
 

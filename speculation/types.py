@@ -49,7 +49,7 @@ class Draft:
 
     token_ids: tuple[int, ...] = ()
     source: str = "none"
-    """Who made it: "copy", "suffix", "lm" or "none"."""
+    """Who made it: "copy" (the cursor follows the source), "realign" (after a departure), "suffix", "lm" or "none"."""
     match_len: int = 0
     """How many output tokens just before the draft agree with the place it was taken from."""
     q: tuple[Distribution | None, ...] = ()
@@ -92,6 +92,17 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine has loaded."""
+
+    model: str
+    small_lm: str | None
+    device: str
+    dtype: str
+    context_len: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStats:
     """Counts of one draft source within a request."""
 
@@ -114,7 +125,7 @@ class Stats:
     n_passes: int = 0
     """Target passes after prefill."""
     n_copied: int = 0
-    """Completion tokens that were copied (sources "copy" and "suffix") and accepted."""
+    """Completion tokens that were copied (every source but "lm") and accepted."""
     prefill_s: float = 0.0
     decode_s: float = 0.0
     target_s: float = 0.0

@@ -1,0 +1,256 @@
+"""The engine as a library: open it with a config, ask it to generate, pull chunks. One request at a time.
+
+Wires tokenizer, target, drafts and what is known of them. Knows no HTTP and no editor.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from speculation.acceptance import Store
+from speculation.config import PRESETS, EngineConfig
+from speculation.decoding import Drafts, decode
+from speculation.drafters.chain import DraftChain, NoDrafts
+from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.suffix import SuffixDrafter
+from speculation.errors import ConfigError, ContextTooLong, ModelError
+from speculation.gamma import CostCurve
+from speculation.models.cached_lm import CachedLM
+from speculation.models.loading import choose_device, context_length, load_model, machine_name, resolve
+from speculation.models.small_lm import TorchSmallLM
+from speculation.models.tokenizer import StopTexts, TextStream, Tokenizer
+from speculation.models.verify import TorchTarget
+from speculation.types import Chunk, EngineInfo, FinishReason, Sampling, SourceStats, Stats, Step
+
+logger = logging.getLogger(__name__)
+
+Messages = Sequence[Mapping[str, str]]
+
+
+class Engine:
+    """A target, its small LM, and what is known of both. Not thread-safe: one thread opens, uses and closes it."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        target_ref, small_ref = _models_of(config)
+        folder = resolve(target_ref, config.models_dir)
+        self._config = config
+        self._tokenizer = Tokenizer(folder)
+        self._target = CachedLM(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
+        self._small = self._open_small(small_ref) if small_ref else None
+        self.info = EngineInfo(
+            model=target_ref,
+            small_lm=small_ref,
+            device=str(self._target.device),
+            dtype=self._target.dtype,
+            context_len=context_length(self._target.model),
+        )
+        self._stop_ids = self._target.stop_ids
+        self._store = Store(config.database)
+        self._cost = CostCurve(self._pass_times(target_ref, self._target))
+        self._small_pass_s = self._pass_times(small_ref, self._small) if small_ref and self._small else {}
+
+    @classmethod
+    def open(cls, config: EngineConfig) -> "Engine":
+        """Load the weights (seconds). Raises ModelError, ConfigError."""
+        return cls(config)
+
+    @property
+    def trouble(self) -> str | None:
+        """One line for the user when the database had to be set aside."""
+        return self._store.trouble
+
+    def close(self) -> None:
+        """Let go of caches and the database."""
+        self._target.forget()
+        self._store.save_pass_times(self._machine(self.info.model, self._target), self._cost.points)
+        self._store.close()
+
+    def generate(
+        self,
+        messages: Messages | None = None,
+        *,
+        prompt: str | None = None,
+        source: str = "",
+        file_type: str = "",
+        draft: bool = True,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Iterator[Chunk]:
+        """The target's answer to messages (a chat) or prompt (plain text), in chunks; close the iterator to cancel.
+
+        source is text that is likely to reappear in the answer, in the form in which the answer writes it. It changes
+        the time, never the output. The last chunk carries finish_reason and stats. Raises ConfigError and
+        ContextTooLong at the call, before any work.
+        """
+        sampling = Sampling(temperature, top_p, top_k, seed)
+        prompt_ids = self._encode_prompt(messages, prompt)
+        source_ids = self._tokenizer.encode(source)
+        n_room = self._room(len(prompt_ids), len(source_ids))
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
+        n_max = min(n_room, max_new_tokens or n_room)
+        return self._generate(prompt_ids, source_ids, file_type, draft, sampling, n_max, stop)
+
+    def prefill(self, messages: Messages | None = None, *, prompt: str | None = None) -> Iterator[Chunk]:
+        """Put the prompt into the KV cache and write nothing, so that a request which begins like it starts at once."""
+        prompt_ids = self._encode_prompt(messages, prompt)
+        self._room(len(prompt_ids), 0)
+        return self._prefill(prompt_ids)
+
+    def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
+        started = time.perf_counter()
+        n_cached = None
+        for n_held in self._target.prefill(prompt_ids):
+            n_cached = n_held if n_cached is None else n_cached
+            yield Chunk(n_prefilled=n_held)
+        prefill_s = time.perf_counter() - started
+        stats = Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
+        yield Chunk(n_prefilled=len(prompt_ids), finish_reason="stop", stats=stats)
+
+    def _generate(
+        self,
+        prompt_ids: list[int],
+        source_ids: list[int],
+        file_type: str,
+        draft: bool,
+        sampling: Sampling,
+        n_max: int,
+        stop: Sequence[str],
+    ) -> Iterator[Chunk]:
+        # Sampled tokens agree less often with a copy than first choices do: their counts are kept apart.
+        key = self.info.model if sampling.temperature == 0 else f"{self.info.model} sampled"
+        acceptance = self._store.acceptance(key, file_type)
+        drafts: Drafts = NoDrafts()
+        if draft:
+            copiers = (CopyDrafter(source_ids), SuffixDrafter(prompt_ids))
+            small = TorchSmallLM(self._small, sampling, self._small_pass_s) if self._small else None
+            drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
+        target = TorchTarget(self._target, sampling)
+        started = time.perf_counter()
+        n_cached = None
+        try:
+            for n_held in target.prefill(prompt_ids):
+                n_cached = n_held if n_cached is None else n_cached
+                yield Chunk(n_prefilled=n_held)
+            prefill_s = time.perf_counter() - started
+            stats = Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
+            steps = decode(target, drafts, prompt_ids, max_new_tokens=n_max, stop_ids=self._stop_ids)
+            yield from self._chunks(steps, stats, n_max, stop)
+        finally:
+            self._store.save_acceptance(key, acceptance)
+
+    def _chunks(self, steps: Iterator[Step], stats: Stats, n_max: int, stop: Sequence[str]) -> Iterator[Chunk]:
+        """Steps as text, and what they cost."""
+        text_stream, stops = TextStream(self._tokenizer), StopTexts(stop)
+        started = time.perf_counter()
+        for step in steps:
+            self._cost.observe(len(step.draft.token_ids) + 1, step.target_s)
+            stats = _counted(stats, step)
+            text = stops.push(text_stream.push(step.token_ids))
+            finish_reason: FinishReason | None = None
+            if step.token_ids[-1] in self._stop_ids or stops.is_stopped:
+                finish_reason = "stop"
+            elif stats.n_tokens >= n_max:
+                finish_reason = "length"
+            if finish_reason is not None:
+                if not stops.is_stopped:
+                    text += stops.push(text_stream.flush())
+                    text += stops.flush()
+                stats = replace(stats, decode_s=time.perf_counter() - started)
+            yield Chunk(
+                text=text,
+                token_ids=step.token_ids,
+                n_copied=_n_copied(step),
+                finish_reason=finish_reason,
+                stats=stats if finish_reason else None,
+            )
+            if finish_reason is not None:
+                return
+
+    def _encode_prompt(self, messages: Messages | None, prompt: str | None) -> list[int]:
+        if (messages is None) == (prompt is None):
+            raise ConfigError("Give either messages or prompt, not both or neither")
+        token_ids = (
+            self._tokenizer.encode(prompt) if prompt is not None else self._tokenizer.encode_chat(messages or ())
+        )
+        if not token_ids:
+            raise ConfigError("The prompt must not be empty")
+        return token_ids
+
+    def _room(self, n_prompt: int, n_source: int) -> int:
+        """Tokens that the answer may have. Raises ContextTooLong when the source could not be written out again."""
+        n_context = self.info.context_len
+        n_room = n_context - n_prompt
+        if n_room < max(1, n_source):
+            raise ContextTooLong(
+                f"Too long for {self.info.model}: the prompt takes {n_prompt} tokens and the answer about {n_source}, "
+                f"its context is {n_context}. Select fewer lines or use a model with a longer context."
+            )
+        return n_room
+
+    def _open_small(self, ref: str) -> CachedLM:
+        folder = resolve(ref, self._config.models_dir)
+        if Tokenizer(folder).vocabulary != self._tokenizer.vocabulary:
+            raise ModelError(
+                f"{ref} can't draft for this target: its vocabulary is another one. "
+                "Choose a small LM of the same family, or --small-lm none."
+            )
+        return CachedLM(load_model(folder, self._config.device, self._config.dtype), self._config.kv_budget_bytes // 4)
+
+    def _pass_times(self, model: str, lm: CachedLM) -> Mapping[int, float]:
+        """T(q), measured once per device, model and dtype."""
+        machine = self._machine(model, lm)
+        seconds: Mapping[int, float] = self._store.pass_times(machine)
+        if not seconds:
+            seconds = lm.pass_seconds()
+            self._store.save_pass_times(machine, seconds)
+            logger.info("measured pass times of %s: %s", machine, seconds)
+        return seconds
+
+    def _machine(self, model: str, lm: CachedLM) -> str:
+        return f"{machine_name(lm.device)} {model} {lm.dtype}"
+
+
+def _models_of(config: EngineConfig) -> tuple[str, str | None]:
+    """The target's and the small LM's references that a config stands for."""
+    name = config.model
+    if name == "auto":
+        name = "medium" if choose_device(config.device).type == "cuda" else "small"
+    preset = PRESETS.get(name)
+    small = config.small_lm
+    if small == "auto":
+        small = (preset.small_lm or "none") if preset else "none"
+    elif small in PRESETS:
+        small = PRESETS[small].target
+    return (preset.target if preset else name), (None if small == "none" else small)
+
+
+def _n_copied(step: Step) -> int:
+    return 0 if step.draft.source == "lm" else step.n_accepted
+
+
+def _counted(stats: Stats, step: Step) -> Stats:
+    sources = dict(stats.sources)
+    n_drafted = len(step.draft.token_ids)
+    if n_drafted:
+        old = sources.get(step.draft.source, SourceStats())
+        sources[step.draft.source] = SourceStats(
+            n_drafts=old.n_drafts + 1,
+            n_drafted=old.n_drafted + n_drafted,
+            n_tested=old.n_tested + min(step.n_accepted + 1, n_drafted),
+            n_accepted=old.n_accepted + step.n_accepted,
+        )
+    return replace(
+        stats,
+        n_tokens=stats.n_tokens + len(step.token_ids),
+        n_passes=stats.n_passes + 1,
+        n_copied=stats.n_copied + _n_copied(step),
+        target_s=stats.target_s + step.target_s,
+        draft_s=stats.draft_s + step.draft_s,
+        sources=sources,
+    )

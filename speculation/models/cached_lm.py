@@ -1,0 +1,179 @@
+"""A causal language model whose KV caches follow the prefix they are asked about; it owns them.
+
+Nobody else crops, copies or repairs a cache: callers name a prefix, and the tokens that a cache holds already are not
+fed again. Several caches are kept within a memory budget: the next request on the same file prefills only what is new.
+"""
+
+import copy
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+PREFILL_CHUNK = {"cpu": 128}
+"""Positions of one prefill pass by device: on a CPU a chunk must end soon enough for a cancel."""
+PREFILL_CHUNK_GPU = 1024
+MIN_SHARED = 0.5
+"""A cache that shares less of itself with the new prefix is left for its own file when the budget allows."""
+
+MEASURED_Q = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LONG_PASS_S = 0.5
+N_MEASURED_PREFIX = 64
+
+_clock = count()
+
+
+@dataclass
+class _Slot:
+    cache: DynamicCache
+    token_ids: list[int] = field(default_factory=list)
+    used: int = field(default_factory=lambda: next(_clock))
+
+
+class CachedLM:
+    """Logits of a causal LM after any prefix, at the price of the tokens that are new."""
+
+    def __init__(self, model: PreTrainedModel, kv_budget_bytes: int) -> None:
+        self.model = model
+        self._device = model.device
+        self._budget = kv_budget_bytes
+        self._slots: list[_Slot] = []
+        config = model.config.get_text_config()
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        self.kv_bytes_per_token = 2 * config.num_hidden_layers * n_kv_heads * head_dim * model.dtype.itemsize
+        self.chunk = PREFILL_CHUNK.get(self._device.type, PREFILL_CHUNK_GPU)
+
+    @property
+    def device(self) -> torch.device:
+        """Where logits come from."""
+        return self._device
+
+    @property
+    def dtype(self) -> str:
+        """Of the weights, by torch's name."""
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """Tokens that end an answer, from the generation config and the model's own."""
+        ids: set[int] = set()
+        for config in (self.model.generation_config, self.model.config):
+            eos = getattr(config, "eos_token_id", None)
+            ids.update([eos] if isinstance(eos, int) else eos or ())
+        return frozenset(ids)
+
+    def n_held(self, prefix: Sequence[int]) -> int:
+        """How many tokens of prefix the best cache holds."""
+        return max((_shared(slot.token_ids, prefix) for slot in self._slots), default=0)
+
+    def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
+        """Feed prefix in chunks; yields the tokens held, first what was there already. Each chunk is one pass."""
+        slot, n_held = self._follow(prefix)
+        yield n_held
+        while n_held < len(prefix):
+            chunk = list(prefix[n_held : n_held + self.chunk])
+            self._forward(slot, chunk, n_logits=1)
+            n_held += len(chunk)
+            yield n_held
+
+    @torch.inference_mode()
+    def logits(self, prefix: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
+        """Next-token logits after prefix and after each continuation token: [len(continuation) + 1, vocab], one pass.
+
+        The tokens of prefix that no cache holds are fed in the same pass; prefix must not be empty.
+        """
+        # The last token of prefix is always fed: its logits are the first row.
+        slot, n_held = self._follow(prefix, n_max=len(prefix) - 1)
+        return self._forward(slot, [*prefix[n_held:], *continuation], n_logits=len(continuation) + 1)
+
+    def forget(self) -> None:
+        """Drop every cache."""
+        self._slots = []
+
+    @torch.inference_mode()
+    def _forward(self, slot: _Slot, token_ids: list[int], n_logits: int) -> torch.Tensor:
+        try:
+            output = self.model(
+                input_ids=torch.tensor([token_ids], device=self._device),
+                cache=slot.cache,
+                use_cache=True,
+                logits_to_keep=n_logits,
+            )
+        except BaseException:
+            # A pass that broke off may have grown some layers and not others.
+            self._slots.remove(slot)
+            raise
+        slot.token_ids += token_ids
+        return output.logits[0]  # [n_logits, vocab]
+
+    def _follow(self, prefix: Sequence[int], n_max: int | None = None) -> tuple[_Slot, int]:
+        """The slot that shares most with prefix, cropped to what it shares (n_max tokens at most)."""
+        prefix = prefix if isinstance(prefix, list) else list(prefix)
+        slot = max(self._slots, key=lambda s: (_shared(s.token_ids, prefix), s.used), default=None)
+        n_shared = 0 if slot is None else min(_shared(slot.token_ids, prefix), len(prefix) if n_max is None else n_max)
+        if slot is None or (n_shared < MIN_SHARED * len(slot.token_ids) and self._has_room(slot, prefix)):
+            slot = self._branch(slot, n_shared)
+        surplus = len(slot.token_ids) - n_shared
+        if surplus:
+            slot.cache.crop(-surplus)
+            del slot.token_ids[n_shared:]
+        slot.used = next(_clock)
+        return slot, n_shared
+
+    def _branch(self, slot: _Slot | None, n_shared: int) -> _Slot:
+        """A new slot for another prefix; what it shares with the old one is copied, not fed again."""
+        if slot is None or not n_shared:
+            new = _Slot(DynamicCache(config=self.model.config))
+        else:
+            new = _Slot(copy.deepcopy(slot.cache), list(slot.token_ids))
+        self._slots.append(new)
+        return new
+
+    def _has_room(self, best: _Slot, prefix: Sequence[int]) -> bool:
+        """Make room for one more cache of this length, the longest unused ones go first; False if it can't be."""
+        room = self._budget // self.kv_bytes_per_token - max(len(prefix), len(best.token_ids))
+        for slot in sorted(self._slots, key=lambda s: s.used):
+            if sum(len(s.token_ids) for s in self._slots) <= room:
+                break
+            if slot is not best:
+                self._slots.remove(slot)
+        return sum(len(s.token_ids) for s in self._slots) <= room
+
+    def pass_seconds(self) -> dict[int, float]:
+        """Measure T(q): seconds of one pass over q positions behind a short prefix, the better of two tries.
+
+        Stops at the first q that takes longer than half a second: beyond that the time grows in proportion.
+        """
+        seconds: dict[int, float] = {}
+        self._timed_pass(1)  # the first pass of a process warms up
+        for q in MEASURED_Q:
+            seconds[q] = min(self._timed_pass(q), self._timed_pass(q))
+            if seconds[q] > LONG_PASS_S and len(seconds) > 1:
+                break
+        self.forget()
+        return seconds
+
+    def _timed_pass(self, q: int) -> float:
+        prefix = [0] * N_MEASURED_PREFIX
+        for _ in self.prefill(prefix[:-1]):
+            pass
+        started = time.perf_counter()
+        self.logits(prefix, [0] * (q - 1))[-1].argmax().item()  # .item() waits for the device
+        return time.perf_counter() - started
+
+
+def _shared(held: list[int], prefix: Sequence[int]) -> int:
+    """Length of the longest common prefix; list comparison in C first, then bisection."""
+    low, high = 0, min(len(held), len(prefix))
+    prefix = prefix if isinstance(prefix, list) else list(prefix)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if held[low:middle] == prefix[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
