@@ -1,0 +1,207 @@
+"""`stet rewrite`: the editor's rewrite on a file, by the same prompts, guards and diffs."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.status import Status
+
+from lsp_server.documents import Snapshot
+from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
+from lsp_server.engine_client import EngineClient, Request
+from lsp_server.jobs import Writing
+from lsp_server.languages import language_of
+from lsp_server.prompts import Prompt, build_prompt, task_text
+from lsp_server.scopes import Region, lines_region
+from lsp_server.settings import Settings
+from speculation.errors import ConfigError, StetError
+
+
+class LineRange(click.ParamType[tuple[int, int]]):
+    """A:B, lines counted from 1, both ends included; A alone is one line."""
+
+    name = "A:B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Read the range."""
+        match = re.fullmatch(r"(\d+)(?::(\d+))?", value)
+        if match is None:
+            self.fail(f"{value!r} is no range of lines; write it like 10:20, or 10 for one line", param, ctx)
+        return int(match[1]), int(match[2] or match[1])
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to rewrite and what to print."""
+
+    model: str
+    draft: bool
+    temperature: float
+    seed: int | None
+    write: bool
+    json: bool
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("instruction")
+@click.option("--lines", type=LineRange(), help="Rewrite only these lines; the others are context.")
+@click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id or local path.")
+@click.option("--write", is_flag=True, help="Put the new text into FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, stats.")
+@click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")
+@click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, show_default=True, help="0 is greedy.")
+@click.option("--seed", type=int, help="Makes a temperature above 0 repeatable.")
+def rewrite(
+    file: Path,
+    instruction: str,
+    lines: tuple[int, int] | None,
+    model: str,
+    write: bool,
+    as_json: bool,
+    no_draft: bool,
+    temperature: float,
+    seed: int | None,
+) -> None:
+    """Rewrite FILE as INSTRUCTION says, and print the change as a unified diff."""
+    options = Options(model, not no_draft, temperature, seed, write, as_json)
+    snapshot = read_file(file)
+    region = find_lines(snapshot, lines, file)
+    prompt = build_prompt(snapshot, region, task_text(instruction, None, (), snapshot), file.name)
+    try:
+        hunks, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options))
+    except KeyboardInterrupt:
+        click.echo("stet: stopped; nothing was changed", err=True)
+        raise SystemExit(130) from None
+    new_text = "".join(apply_hunks(snapshot.lines, hunks))
+    if options.write and hunks:
+        replace_file(file, snapshot.text, new_text)
+    if options.json:
+        diff = UnifiedDiff(file.as_posix(), snapshot.lines)
+        pieces = [*diff.feed(hunks, 0), *diff.finish()]
+        click.echo(json.dumps({"diff": "".join(pieces), "new_text": new_text, "stats": stats}))
+    click.echo(figures(hunks, stats), err=True)
+
+
+def read_file(file: Path) -> Snapshot:
+    """A file's text. Raises ConfigError for what isn't text."""
+    try:
+        data = file.read_bytes()
+        text = data.decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {file}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{file} is a directory; name a file in it") from None
+    except OSError as error:
+        raise ConfigError(f"can't read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} is not UTF-8 text; only text files can be rewritten") from None
+    if b"\0" in data:
+        raise ConfigError(f"{file} is a binary file; only text files can be rewritten")
+    if not text.strip("\ufeff \t\r\n\f"):
+        raise ConfigError(f"{file} is empty; there is nothing to rewrite")
+    return Snapshot(file.absolute().as_uri(), 0, text, language_of(file))
+
+
+def find_lines(snapshot: Snapshot, lines: tuple[int, int] | None, file: Path) -> Region:
+    """The region of --lines; without it, the whole file."""
+    count = len(snapshot.lines)
+    first, last = lines or (1, count)
+    if not 1 <= first <= last <= count:
+        raise ConfigError(f"--lines {first}:{last} is out of range: {file} has the lines 1:{count}")
+    region = lines_region(snapshot, first - 1, last)
+    if not snapshot.text[region.start : region.end].strip():
+        raise ConfigError(f"lines {first}:{last} of {file} are blank; there is nothing to rewrite")
+    return region
+
+
+async def write_diff(
+    snapshot: Snapshot, region: Region, prompt: Prompt, file: Path, options: Options
+) -> tuple[list[Hunk], dict[str, Any]]:
+    """Have the model write; prints the diff as it comes unless --json. Returns hunks on the file's lines, and figures."""
+    client = EngineClient(Settings(model=options.model))
+    request = Request(
+        prompt.messages,
+        prompt.prediction,
+        prompt.file_type,
+        prompt.max_tokens,
+        temperature=options.temperature,
+        seed=options.seed,
+        draft=options.draft,
+    )
+    writing = Writing(prompt)
+    diff = UnifiedDiff(file.as_posix(), snapshot.lines)
+    hunks: list[Hunk] = []
+    with status() as show:
+        async with aclosing(client.complete(request)) as events:
+            async for event in events:
+                writing.take(event)
+                show(writing.meter.message())
+                fresh = [
+                    hunk._replace(first=hunk.first + region.first, last=hunk.last + region.first)
+                    for hunk in writing.hunks[len(hunks) :]
+                ]
+                hunks += fresh
+                echo(diff.feed(fresh, writing.line + region.first), options)
+    echo(diff.finish(), options)
+    return hunks, writing.meter.final()
+
+
+def echo(pieces: Iterator[str], options: Options) -> None:
+    """Print pieces of a diff, byte for byte."""
+    for piece in pieces:
+        if not options.json:
+            click.echo(piece.encode("utf-8", "surrogateescape"), nl=False)
+
+
+@contextmanager
+def status() -> Iterator[Any]:
+    """A line on the terminal that says how far it is; silent where stderr is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda message: None
+        return
+    with Status("starting", console=console) as line:
+        yield line.update
+
+
+def figures(hunks: list[Hunk], stats: dict[str, Any]) -> str:
+    """What the rewrite cost, in a line."""
+    parts = [f"{len(hunks)} hunk{'s' * (len(hunks) != 1)}" if hunks else "nothing to change"]
+    parts.append(f"{stats['tokens']} tokens")
+    if stats["copiedShare"] is not None:
+        parts.append(f"{stats['copiedShare']:.0%} copied")
+    if stats["passes"]:
+        parts.append(f"{stats['passes']} passes")
+    if stats["tokensPerSecond"]:
+        parts.append(f"{stats['tokensPerSecond']:.1f} tokens/s")
+    return ", ".join([*parts, f"{stats['totalSeconds']:.1f} s"])
+
+
+def replace_file(file: Path, old_text: str, new_text: str) -> None:
+    """Put new text into a file, whole or not at all; mode, line ends and BOM stay. Raises StetError."""
+    target = file.resolve()
+    try:
+        if target.read_bytes() != old_text.encode():
+            raise StetError(f"{file} was changed by somebody else meanwhile; nothing was written: run it again")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(new_text.encode())
+            shutil.copymode(target, name)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise StetError(f"can't write {file}: {error.strerror}; nothing was written") from None

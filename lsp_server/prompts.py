@@ -1,0 +1,150 @@
+"""What the model is asked: rules and code first, the instruction last.
+
+So the prompt of `stet/prepare` and the prompt of the rewrite that follows are the same text up to the instruction, and
+the engine's cache holds that part when the user presses Enter.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lsp_server.documents import Snapshot
+from lsp_server.form import BOM, Form
+from lsp_server.scopes import Region
+from speculation.errors import ConfigError
+
+CONTEXT_CHARS = 6000
+"""How much of the file around the region is shown. More helps little, and costs a CPU seconds to read."""
+
+SYSTEM = (
+    "You edit source code. You are given code and an instruction. Reply with the complete edited code in one fenced "
+    "code block and nothing else: no explanation before or after it. Change only what the instruction asks for; copy "
+    "every other line exactly as it is, comments and blank lines included. Never leave code out, never abbreviate it."
+)
+
+
+class Recipe(NamedTuple):
+    """A ready-made instruction."""
+
+    title: str
+    instruction: str
+
+
+RECIPES = {
+    "type-hints": Recipe(
+        "Add type hints",
+        "Add type hints to all function parameters and return values. Don't change what the code does.",
+    ),
+    "docstring": Recipe(
+        "Add documentation comments",
+        "Add a short documentation comment to each function and class that has none, in the usual form for the "
+        "language (in Python a docstring). Don't change the code itself.",
+    ),
+    "simplify": Recipe(
+        "Simplify",
+        "Make the code simpler and easier to read. It must do exactly what it does now, under the same names.",
+    ),
+    "fix-diagnostic": Recipe("Fix the reported problem", "Fix the reported problems. Change nothing else."),
+}
+
+FENCE_NAMES = {
+    "typescriptreact": "tsx",
+    "javascriptreact": "jsx",
+    "shellscript": "bash",
+    "plaintext": "",
+    "": "",
+}
+"""Editors' language ids that differ from the names that models know from Markdown."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One question to the model, and what its answer is likely to be."""
+
+    messages: list[dict[str, str]]
+    prediction: str
+    fence: str
+    form: Form
+    file_type: str
+    max_tokens: int
+
+
+def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Prompt:
+    """The prompt for a region; an empty task gives the part that is known before the instruction is."""
+    form = Form.of(snapshot.text[region.start : region.end])
+    source = "".join(form.source)
+    fence = fence_for(snapshot.text)
+    name = FENCE_NAMES.get(snapshot.language_id, snapshot.language_id)
+    parts = [f"File: {path}"]
+    context, is_whole = _context(snapshot, region)
+    if context:
+        title = "The whole file, for reference" if is_whole else "The lines around, for reference"
+        parts.append(f"{title}:\n{fence}{name}\n{context}{fence}")
+        parts.append(f"The code to edit, a part of it:\n{fence}{name}\n{source}{fence}")
+    else:
+        parts.append(f"The code to edit:\n{fence}{name}\n{source}{fence}")
+    parts.append(f"Instruction: {task}\n\nReply with the edited code only, in one {fence}{name} block.")
+    return Prompt(
+        messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join(parts)}],
+        prediction=f"{fence}{name}\n{source}{fence}",
+        fence=fence,
+        form=form,
+        file_type=snapshot.language_id or "plaintext",
+        # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
+        max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,
+    )
+
+
+def task_text(
+    instruction: str | None, recipe: str | None, diagnostics: Sequence[Mapping[str, Any]], snapshot: Snapshot
+) -> str:
+    """The instruction in words: the user's own or a recipe's, with the problems that the editor reported."""
+    if recipe is not None and recipe not in RECIPES:
+        raise ConfigError(f"there is no recipe {recipe!r}; there are {', '.join(RECIPES)}")
+    if recipe == "fix-diagnostic" and not diagnostics:
+        raise ConfigError(
+            "fix-diagnostic needs at least one diagnostic of the editor; put the cursor on a marked place"
+        )
+    words = RECIPES[recipe].instruction if recipe else (instruction or "").strip()
+    if not words:
+        raise ConfigError("the instruction is empty; say what to change")
+    problems = [_problem(diagnostic, snapshot) for diagnostic in diagnostics]
+    return "\n".join([words, *(["Reported problems:", *problems] if problems else [])])
+
+
+def _problem(diagnostic: Mapping[str, Any], snapshot: Snapshot) -> str:
+    """A diagnostic in one line. The line is quoted, for models count lines badly."""
+    number = diagnostic["range"]["start"]["line"]
+    line = snapshot.lines[number].strip() if number < len(snapshot.lines) else ""
+    message = " ".join(str(diagnostic["message"]).split())
+    return f"- at `{line}`: {message}"
+
+
+def fence_for(text: str) -> str:
+    """A fence that is longer than any run of backticks in text."""
+    return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
+
+
+def _context(snapshot: Snapshot, region: Region) -> tuple[str, bool]:
+    """What is shown beside the region: the whole file if it is small (then True), else the lines around; or nothing."""
+    lines = [line.rstrip("\r\n") + "\n" for line in snapshot.lines]
+    outside = "".join(lines[: region.first] + lines[region.last :])
+    if not outside.strip():
+        return "", True
+    if len(snapshot.text) <= CONTEXT_CHARS:
+        return "".join(lines).removeprefix(BOM), True
+    first, last = region.first, region.last
+    room = CONTEXT_CHARS
+    while room > 0 and (first > 0 or last < len(lines)):
+        # Two lines before for each one after: what a region uses stands mostly above it.
+        for _ in range(2):
+            if first > 0:
+                first -= 1
+                room -= len(lines[first])
+        if last < len(lines):
+            last += 1
+            room -= len(lines[last - 1])
+    before, after = "".join(lines[first : region.first]), "".join(lines[region.last : last])
+    return f"{before}[the code to edit]\n{after}".removeprefix(BOM), False

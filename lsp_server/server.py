@@ -1,0 +1,194 @@
+"""The language server: registration only. Each handler reads its params, and one function elsewhere answers."""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, cast
+
+from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError
+from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from pygls.lsp.server import LanguageServer
+
+from lsp_server import code_actions, workdone
+from lsp_server.accept import accept
+from lsp_server.jobs import Cancelled
+from lsp_server.protocol import StetProtocol, leave
+from lsp_server.rewrite import Params, prepare, reject, run_job, start_job
+from lsp_server.session import Session, invalid
+from lsp_server.settings import read_settings
+
+log = logging.getLogger(__name__)
+PARENT_POLL_S = 2.0
+
+
+def stet_version() -> str:
+    """The installed version."""
+    try:
+        return version("stet-lsp")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+class StetServer(LanguageServer):
+    """One editor's server."""
+
+    protocol: StetProtocol
+
+    def __init__(self) -> None:
+        super().__init__("stet", stet_version(), protocol_cls=StetProtocol)
+
+    @property
+    def session(self) -> Session:
+        """What this connection holds."""
+        return self.protocol.session
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log what was not foreseen. Popping up each failure, as pygls does, is noise: requests are answered anyway."""
+        if isinstance(error, JsonRpcInternalError):
+            log.error("%s\n%s", error.message, "".join((error.data or {}).get("traceback", [])))
+        elif not isinstance(error, JsonRpcException):
+            log.error("%s", error)
+
+    def show(self, kind: lsp.MessageType, message: str) -> None:
+        """Show the user a line."""
+        self.window_show_message(lsp.ShowMessageParams(kind, message))
+
+    def take_settings(self, given: object) -> None:
+        """Use new settings; what can't be used is said in one message."""
+        self.session.settings, problems = read_settings(given)
+        if problems:
+            self.show(lsp.MessageType.Warning, "Stet: " + "; ".join(problems))
+
+
+def make_server() -> StetServer:
+    """A server with all its handlers."""
+    server = StetServer()
+    session = server.session
+
+    @server.feature(lsp.INITIALIZE)
+    def on_initialize(params: lsp.InitializeParams) -> None:
+        server.take_settings(params.initialization_options)
+        if params.process_id is not None and os.name == "posix":
+            watch_parent(params.process_id)
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    def on_configuration(params: lsp.DidChangeConfigurationParams) -> None:
+        # Clients that expect to be asked send null here; then what initialize brought stands.
+        if isinstance(params.settings, dict) and "stet" in params.settings:
+            server.take_settings(params.settings["stet"])
+
+    @server.feature("stet/prepare")
+    async def on_prepare(params: Any) -> dict[str, Any]:
+        return await prepare(session, params)
+
+    @server.feature("stet/rewrite")
+    async def on_rewrite(params: Any) -> dict[str, Any]:
+        return await run_with_bar(server, Params.of(params))
+
+    @server.feature("stet/accept")
+    async def on_accept(params: Any) -> dict[str, Any]:
+        ids = params.get("hunks") if isinstance(params, dict) else None
+        if ids is not None and not (isinstance(ids, list) and all(type(each) is int for each in ids)):
+            invalid("hunks must be a list of hunk ids")
+        return await accept(session, server.workspace_apply_edit_async, job_id(params), ids)
+
+    @server.feature("stet/reject")
+    def on_reject(params: Any) -> None:
+        reject(session, job_id(params))
+
+    kinds = [code_actions.REWRITE, code_actions.QUICKFIX]
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))
+    def on_code_action(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        if not session.settings.code_actions:
+            return []
+        return code_actions.code_actions(params, is_tagged=knows_llm_tag(server.client_capabilities))
+
+    @server.command(code_actions.COMMAND)
+    async def on_command(params: lsp.ExecuteCommandParams) -> dict[str, Any]:
+        return await run_command(server, params)
+
+    return server
+
+
+def job_id(params: Any) -> str:
+    """The jobId of a request's params."""
+    if not isinstance(params, dict) or not isinstance(params.get("jobId"), str):
+        invalid("jobId must be a string: the jobId of a stet/rewrite")
+    return cast(str, params["jobId"])
+
+
+def knows_llm_tag(capabilities: lsp.ClientCapabilities) -> bool:
+    """Whether the client shows that an action is a model's work."""
+    action = capabilities.text_document and capabilities.text_document.code_action
+    return bool(action and action.tag_support and lsp.CodeActionTag.LlmGenerated in action.tag_support.value_set)
+
+
+async def run_with_bar(server: StetServer, params: Params) -> dict[str, Any]:
+    """Rewrite, with a progress bar if there is a token."""
+    job, request = start_job(server.session, params)
+    title = "Stet: rewriting"
+    cancel = Cancelled("the rewrite was cancelled")
+    with workdone.shown(server.work_done_progress, params.work_done_token, title, lambda: job.stop(cancel)) as report:
+        return await run_job(server.session, job, request, report)
+
+
+async def run_command(server: StetServer, given: lsp.ExecuteCommandParams) -> dict[str, Any]:
+    """The command for plain clients: rewrite and apply at once; what goes wrong is shown."""
+    arguments = given.arguments or []
+    if len(arguments) != 1 or not isinstance(arguments[0], dict):
+        invalid(f"{given.command} takes one argument: the params of stet/rewrite")
+    token = given.work_done_token
+    if token is None:
+        token = await workdone.create_token(server.work_done_progress, server.client_capabilities)
+    try:
+        params = Params.of({**arguments[0], "workDoneToken": token})
+        result = await run_with_bar(server, params)
+        if result["status"] == "unchanged":
+            server.show(lsp.MessageType.Info, "Stet: nothing to change here")
+            return {"status": "unchanged", "applied": False}
+        answer = await accept(server.session, server.workspace_apply_edit_async, result["jobId"], None)
+    except JsonRpcException as error:
+        if error.code == lsp.LSPErrorCodes.RequestCancelled:
+            return {"status": "cancelled", "applied": False}
+        server.show(lsp.MessageType.Error, f"Stet: {error.message}")
+        return {"status": "failed", "applied": False}
+    if not answer["applied"]:
+        reject(server.session, result["jobId"])
+        server.show(lsp.MessageType.Error, f"Stet: {answer['message']}")
+    return {"status": "proposed", "applied": answer["applied"]}
+
+
+def watch_parent(pid: int) -> None:
+    """Leave when the editor dies: stdin alone doesn't tell if another process holds its other end."""
+
+    def watch() -> None:
+        while True:
+            threading.Event().wait(PARENT_POLL_S)
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                leave(1)
+            except PermissionError:
+                pass  # It lives, as another user.
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def serve_stdio() -> None:
+    """Speak LSP on stdin and stdout until the client is gone. Nothing else can write to stdout from here on."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    server = make_server()
+    server.protocol.set_writer(StdoutWriter(out))
+
+    async def serve() -> None:
+        reader = StdinAsyncReader(sys.stdin.buffer, server.thread_pool)
+        await run_async(threading.Event(), reader, server.protocol, log, server.report_server_error)
+        leave(0)
+
+    asyncio.run(serve())

@@ -1,0 +1,97 @@
+"""What one editor's connection holds together, and the errors that go over it. Handles nothing itself."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pygls.exceptions import JsonRpcException
+
+from lsp_server.documents import Documents, Encoding
+from lsp_server.edits import Hunk
+from lsp_server.engine_client import EngineClient
+from lsp_server.jobs import Job, Jobs
+from lsp_server.settings import Settings
+from speculation.errors import ConfigError, StetError
+
+PROGRESS = "stet/progress"
+INVALID_PARAMS, REQUEST_FAILED = -32602, -32803
+CODES = {"cancelled": -32800, "content_modified": -32801, "superseded": -32802}
+"""StetError.code -> JSON-RPC code; every other error is RequestFailed."""
+
+
+def rpc_error(error: StetError, code: int | None = None) -> JsonRpcException:
+    """An error as the client gets it."""
+    return JsonRpcException(str(error), code or CODES.get(error.code, REQUEST_FAILED), {"code": error.code})
+
+
+def invalid(message: str) -> NoReturn:
+    """Refuse a request for its params."""
+    raise rpc_error(ConfigError(message), INVALID_PARAMS)
+
+
+@dataclass
+class Session:
+    """One editor: its documents, jobs and settings, and a way to notify it."""
+
+    notify: Callable[[str, Mapping[str, Any]], None]
+    documents: Documents = field(default_factory=Documents)
+    settings: Settings = field(default_factory=Settings)
+    preparing: "asyncio.Task[Any] | None" = None
+    """The one warm-up under way."""
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self._say_stale)
+
+    @property
+    def encoding(self) -> Encoding:
+        """Of positions, as agreed on with the client."""
+        return self.documents.encoding
+
+    def client(self) -> EngineClient:
+        """A client for the engine of the settings."""
+        return EngineClient(self.settings)
+
+    def stop_preparing(self) -> None:
+        """Make way for a request: what is prefilled already stays in the engine's cache."""
+        task, self.preparing = self.preparing, None
+        if task is not None:
+            task.cancel()
+
+    def stop(self) -> None:
+        """End all work."""
+        self.stop_preparing()
+        self.jobs.stop_all()
+
+    def hunks_json(self, job: Job, hunks: list[Hunk]) -> list[dict[str, Any]]:
+        """Hunks as the protocol has them, placed in the document as it is now."""
+        snapshot = self.documents.get(job.uri)
+        return [
+            {
+                "id": hunk.id,
+                "range": snapshot.range(job.offset(hunk.first), job.offset(hunk.last), self.encoding),
+                "oldText": "".join(job.lines[hunk.first : hunk.last]),
+                "newText": "".join(hunk.new_lines),
+            }
+            for hunk in hunks
+        ]
+
+    def say_progress(self, job: Job, state: str, message: str) -> None:
+        """Send stet/progress."""
+        snapshot = self.documents.get(job.uri)
+        fields = {
+            "jobId": job.id,
+            "uri": job.uri,
+            "version": snapshot.version,
+            "state": state,
+            "range": snapshot.range(job.start, job.end, self.encoding),
+            "hunks": self.hunks_json(job, job.hunks),
+            "line": snapshot.position(job.offset(job.writing.line), self.encoding)["line"],
+            "text": "".join(job.writing.new_lines),
+            "message": message,
+        }
+        self.notify(PROGRESS, fields | job.writing.meter.fields())
+
+    def _say_stale(self, job: Job, reason: str) -> None:
+        # Without ranges: the lines they were about are not there any more.
+        self.notify(PROGRESS, {"jobId": job.id, "uri": job.uri, "state": "stale", "hunks": [], "message": reason})
