@@ -1,0 +1,45 @@
+# The two commands of the README are `make demo` and `make test`; `make` alone lists all.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install demo test lint format bench
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.stet ## Install, fetch the small preset's weights (1.6 GB), rewrite a sample file
+	$(BIN)/stet models fetch small --yes
+	$(BIN)/stet demo
+
+test: install ## Run all tests (those marked `model` need: stet models fetch tiny)
+	$(BIN)/python -m pytest
+
+lint: install ## Check format, lint and types
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+format: install ## Format and fix what can be fixed
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/.stet ## Replay edits through the drafters: make bench FILES='edits/*.jsonl'
+	@test -n '$(FILES)' || { echo "make bench: say which tasks, e.g. make bench FILES='edits/*.jsonl'" >&2; exit 1; }
+	$(BIN)/stet bench replay $(FILES)
+
+install: $(VENV)/.dev ## Make .venv with Stet and what its development needs
+
+# The stamps make a second run instant; a changed pyproject.toml or torch version runs it again.
+$(VENV)/.dev: $(VENV)/.stet
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c .ci/constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.stet: pyproject.toml .ci/constraints.txt .ci/install-torch
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Stet needs Python 3.11 or newer and '$(PYTHON)' is not; name another: make PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	.ci/install-torch $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c .ci/constraints.txt -e .
+	@touch $@
