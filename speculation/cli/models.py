@@ -77,8 +77,9 @@ def fetch(ctx: click.Context, ref: str, yes: bool) -> None:
     store.check_room(models_dir(), fetching.room(plans), ref)
     _ask("Fetch?", yes)
     try:
-        with _bars() as progress:
-            for plan in plans:
+        for plan in plans:
+            click.echo(plan.model_id, err=True)
+            with _bars() as progress:
                 fetching.fetch(plan.model_id, models_dir(), progress, plan)
     except KeyboardInterrupt:
         click.echo(f"stet: interrupted; `stet models fetch {ref}` goes on where this stopped", err=True)

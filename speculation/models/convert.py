@@ -7,12 +7,20 @@ model's source nor its place.
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers import (
+    TOKENIZER_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GgufConfig,
+    modeling_gguf_pytorch_utils,
+)
 from transformers.utils import logging as transformers_logging
 
 from speculation.errors import FetchError, ModelError
@@ -28,14 +36,7 @@ def convert(gguf: Path, out: Path, special_ids: tuple[tuple[str, int], ...] = ()
     shutil.rmtree(out, ignore_errors=True)
     _check_magic(gguf)
     with quiet(), _clear_errors(gguf):
-        tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, local_files_only=True)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            gguf.parent,
-            gguf_file=gguf.name,
-            dtype=torch.bfloat16,
-            quantization_config=GgufConfig(dequantize=True),
-            local_files_only=True,
-        )
+        tokenizer, model = _read(gguf)
     _mend_tokenizer(tokenizer, model.config.max_position_embeddings)
     _check_tokenizer(tokenizer, special_ids, gguf)
     _mend_generation_config(model.generation_config, tokenizer)
@@ -46,6 +47,17 @@ def convert(gguf: Path, out: Path, special_ids: tuple[tuple[str, int], ...] = ()
     except SafetensorError as error:
         raise FetchError(f"the converted weights could not be written to {out}: {error}") from None
     return out
+
+
+def _read(gguf: Path) -> tuple[Any, Any]:
+    place = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name, "local_files_only": True}
+    # Each of transformers' Auto classes would parse the whole file once more to learn the config: 10 s each.
+    config: Any = AutoConfig.from_pretrained(**place)
+    tokenizer = TOKENIZER_MAPPING.get(type(config), AutoTokenizer).from_pretrained(**place)
+    model = AutoModelForCausalLM.from_pretrained(
+        **place, config=config, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+    )
+    return tokenizer, model
 
 
 def _check_magic(gguf: Path) -> None:
@@ -81,6 +93,9 @@ def _mend_generation_config(config: Any, tokenizer: Any) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep transformers' own bars and warnings off the terminal: the caller shows progress."""
+    bar = modeling_gguf_pytorch_utils.tqdm
+    # This one bar doesn't obey disable_progress_bar.
+    modeling_gguf_pytorch_utils.tqdm = partial(bar, disable=True)
     verbosity = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
@@ -88,6 +103,7 @@ def quiet() -> Iterator[None]:
     try:
         yield
     finally:
+        modeling_gguf_pytorch_utils.tqdm = bar
         transformers_logging.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()

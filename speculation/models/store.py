@@ -84,7 +84,8 @@ def human_size(n_bytes: int) -> str:
 @contextmanager
 def locked(model_id: str, models_dir: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Hold this model against other processes that fetch, convert or remove it; on_wait is called when one does."""
-    lock_file = staging_of(model_id, models_dir).with_suffix(".lock")
+    staging = staging_of(model_id, models_dir)
+    lock_file = staging.with_name(f"{staging.name}.lock")
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(lock_file)
     try:
