@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+import httpx
 import pytest
 
 from speculation.config import EngineConfig
@@ -165,6 +166,7 @@ def own_folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("STET_RUNTIME_DIR", folder)
         monkeypatch.setenv("XDG_STATE_HOME", folder)
         yield Path(folder)
+        monkeypatch.setenv("STET_RUNTIME_DIR", folder)  # the test may have set another one
         process.stop()
 
 
@@ -183,10 +185,16 @@ def running(engine: FakeEngine, *, model: str = "fake/model", tcp_port: int | No
         # Not process.stop: where the server hangs, that would kill this very process.
         endpoint = process.find()
         if endpoint:
-            with process.client(endpoint) as client:
-                client.post("/v1/stet/shutdown")
+            with connect(endpoint) as http:
+                http.post("/v1/stet/shutdown")
         thread.join(20)
         assert not thread.is_alive()
+
+
+def connect(endpoint: Endpoint, timeout_s: float = 30.0) -> httpx.Client:
+    """A blocking client; its URLs are paths."""
+    transport = httpx.HTTPTransport(uds=endpoint.socket)
+    return httpx.Client(transport=transport, base_url=endpoint.base_url, headers=endpoint.headers, timeout=timeout_s)
 
 
 def wait_for(ask: Callable[[], T], timeout_s: float = 20.0) -> T:

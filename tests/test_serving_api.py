@@ -11,7 +11,7 @@ from contextlib import closing
 import httpx
 import openai
 import pytest
-from fake_engine import FakeEngine, own_folders, running, wait_for
+from fake_engine import FakeEngine, connect, own_folders, running, wait_for
 
 from speculation.errors import EngineError
 from speculation.serving import process
@@ -28,7 +28,7 @@ def _own_folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def post(endpoint: Endpoint, **fields: object) -> httpx.Response:
-    with process.client(endpoint, timeout_s=30) as client:
+    with connect(endpoint) as client:
         return client.post("/v1/chat/completions", json={"messages": HI, **fields})
 
 
@@ -306,7 +306,7 @@ def test_an_error_in_mid_stream_is_one_event_and_the_engine_lives(failure: Excep
 
 
 def test_unknown_places_and_methods_are_json_errors() -> None:
-    with running(FakeEngine()) as endpoint, process.client(endpoint) as http:
+    with running(FakeEngine()) as endpoint, connect(endpoint) as http:
         check_error(http.get("/v1/nothing"), 404, "not_found", "/v1/nothing")
         check_error(http.get("/v1/chat/completions"), 405, "method_not_allowed", "GET")
         check_error(http.post("/v1/chat/completions", content=b"{"), 400, "invalid_request", "JSON")
@@ -317,7 +317,7 @@ def test_unknown_places_and_methods_are_json_errors() -> None:
 
 
 def test_a_body_that_is_too_long_is_refused_and_the_engine_lives() -> None:
-    with running(FakeEngine()) as endpoint, process.client(endpoint, timeout_s=60) as http:
+    with running(FakeEngine()) as endpoint, connect(endpoint) as http:
         body = b" " * (MAX_BODY_BYTES + 1)
         check_error(
             http.post("/v1/chat/completions", content=body), 413, "request_entity_too_large", str(MAX_BODY_BYTES)
@@ -351,7 +351,7 @@ def test_shutdown_fails_the_running_and_the_waiting_request_clearly() -> None:
         for thread in threads:
             thread.start()
         wait_for(lambda: (said(endpoint).n_active, said(endpoint).n_waiting) == (1, 1))
-        with process.client(endpoint) as http:
+        with connect(endpoint) as http:
             assert http.post("/v1/stet/shutdown").json() == {"status": "stopping"}
         for thread in threads:
             thread.join()

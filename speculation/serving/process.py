@@ -6,8 +6,11 @@ Every function here blocks on sockets and locks: call them from a thread where a
 """
 
 import contextlib
+import http.client
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import httpx
 from filelock import Timeout
 
 from speculation.config import IDLE_EXIT_S, PRESETS, EngineConfig
@@ -65,14 +67,17 @@ def find() -> Endpoint | None:
 def health(endpoint: Endpoint) -> Health | None:
     """What the engine says of itself; None when nobody listens there (any more) or it is about to leave."""
     try:
-        with client(endpoint) as http:
-            answer = http.get("/health").raise_for_status().json()
-    except httpx.TimeoutException as error:
+        answer = json.loads(_request(endpoint, "GET", "/health", ANSWER_S))
+        # A newer engine may say more than this version knows.
+        said = Health(**{field.name: answer[field.name] for field in fields(Health)})
+    except TimeoutError as error:
         raise EngineError(f"the engine (pid {endpoint.pid}) does not answer; stop it with: stet engine stop") from error
-    except httpx.HTTPError:
+    except (OSError, http.client.HTTPException):
         return None
-    # A newer engine may say more than this version knows.
-    said = Health(**{field.name: answer[field.name] for field in fields(Health)})
+    except (ValueError, LookupError, TypeError) as error:
+        raise EngineError(
+            f"what listens as pid {endpoint.pid} is no engine of this version; stop it with: stet engine stop"
+        ) from error
     return None if said.status == "stopping" else said
 
 
@@ -128,25 +133,10 @@ def stop(grace_s: float = 3.0) -> bool:
     raise EngineError(f"the engine (pid {endpoint.pid}) can't be stopped")
 
 
-def client(endpoint: Endpoint, timeout_s: float = ANSWER_S) -> httpx.Client:
-    """A blocking HTTP client for the engine; its URLs are paths."""
-    # trust_env=False: a proxy from the environment has no business between a user and their own engine.
-    transport = httpx.HTTPTransport(uds=endpoint.socket, trust_env=False)
-    return httpx.Client(
-        transport=transport,
-        base_url=endpoint.base_url,
-        headers=endpoint.headers,
-        timeout=timeout_s,
-        trust_env=False,
-    )
-
-
 def _ask_to_leave(endpoint: Endpoint) -> None:
-    try:
-        with client(endpoint, 1.0) as http:
-            http.post("/v1/stet/shutdown")
-    except httpx.HTTPError:
-        pass  # It hangs or just left; what comes next settles it.
+    # It may hang, or just have left; what comes next settles it.
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        _request(endpoint, "POST", "/v1/stet/shutdown", timeout_s=1.0)
 
 
 def _terminate(endpoint: Endpoint) -> None:
@@ -169,6 +159,33 @@ def _is_gone_within(folder: Path, seconds: float) -> bool:
             break
         time.sleep(POLL_S)
     return not is_there
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to the engine's Unix socket where it has one.
+
+    Not httpx: version 0.28 leaks its socket, with a warning, when a Unix socket refuses.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        super().__init__(endpoint.host, endpoint.port, timeout=timeout_s)
+        self._path = endpoint.socket
+
+    def connect(self) -> None:
+        """Open the socket."""
+        if self._path is None:
+            super().connect()
+        else:
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(self.timeout)
+            self.sock.connect(self._path)
+
+
+def _request(endpoint: Endpoint, method: str, path: str, timeout_s: float) -> bytes:
+    """The body of the answer. Raises OSError (TimeoutError among them) or HTTPException."""
+    with contextlib.closing(_Connection(endpoint, timeout_s)) as connection:
+        connection.request(method, path, headers=endpoint.headers)
+        return connection.getresponse().read()
 
 
 def _require_model(endpoint: Endpoint, wanted: str) -> None:
