@@ -1,0 +1,162 @@
+"""Replay: pretend that the target writes `after`, count its passes, weigh them with T(q). Needs a tokenizer, no model.
+
+The loop, the drafters and the choice of gamma are the engine's own; only the target is a recording. The store starts
+empty and learns online, task by task.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from speculation.acceptance import Acceptance, Store
+from speculation.bench.tasks import Task
+from speculation.decoding import Drafts, decode
+from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
+from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.lookup import PromptLookupDrafter
+from speculation.drafters.suffix import SuffixDrafter
+from speculation.errors import ConfigError
+from speculation.gamma import CostCurve
+from speculation.types import Draft, Verdict
+
+COSTS = {
+    # Qwen2.5-Coder-1.5B in bfloat16 on 2 cores with AVX512-BF16, seconds.
+    "cpu": {1: 0.175, 2: 0.172, 4: 0.174, 8: 0.197, 16: 0.252, 32: 0.385, 64: 0.72},
+    # A large GPU: every pass up to 128 positions costs one unit, beyond that it grows in proportion.
+    "flat": {1: 1.0, 128: 1.0, 256: 2.0},
+}
+GAMMA_MAX = 256
+STOP = -1
+"""A token that no tokenizer has: the end of the recording."""
+
+
+class TextEncoder(Protocol):
+    """What replay needs of a tokenizer."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of plain text."""
+        ...
+
+
+class RecordedTarget:
+    """A Target that always writes one recorded continuation."""
+
+    def __init__(self, n_prompt: int, recording: Sequence[int]) -> None:
+        self._n_prompt, self._recording = n_prompt, recording
+
+    def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
+        """Nothing to feed."""
+        yield len(prefix)
+
+    def verify(self, prefix: Sequence[int], draft: Draft) -> Verdict:
+        """Keep what the recording holds."""
+        written = self._recording[len(prefix) - self._n_prompt :]
+        n_accepted = 0
+        while n_accepted < len(draft.token_ids) and written[n_accepted] == draft.token_ids[n_accepted]:
+            n_accepted += 1
+        return Verdict(n_accepted, written[n_accepted])
+
+
+@dataclass
+class Tally:
+    """Counts over tasks. Seconds are modelled by T(q), except draft_s, which is measured."""
+
+    tasks: int = 0
+    tokens: int = 0
+    passes: int = 0
+    drafted: int = 0
+    seconds: float = 0.0
+    plain_seconds: float = 0.0
+    draft_s: float = 0.0
+    by_language: dict[str, "Tally"] = field(default_factory=dict)
+
+    def report(self) -> dict[str, Any]:
+        """The figures, ready for JSON."""
+        figures: dict[str, Any] = {
+            "tasks": self.tasks,
+            "tokens": self.tokens,
+            "passes": self.passes,
+            "tokens_per_pass": round(self.tokens / max(1, self.passes), 3),
+            "speedup": round(self.plain_seconds / self.seconds, 3) if self.seconds else 1.0,
+            "drafted_per_token": round(self.drafted / max(1, self.tokens), 3),
+            "draft_ms_per_pass": round(1000 * self.draft_s / max(1, self.passes), 3),
+        }
+        if self.by_language:
+            figures["by_language"] = {name: tally.report() for name, tally in sorted(self.by_language.items())}
+        return figures
+
+
+def replay(
+    tasks: Sequence[Task],
+    tokenizer: TextEncoder,
+    *,
+    cost: CostCurve,
+    drafter: str = "stet",
+    max_tokens: int = 2500,
+    on_task: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    """Replay tasks whose before and after have at most max_tokens tokens. Raises ConfigError for an unknown drafter."""
+    make_drafts = _drafter(drafter, cost)
+    store = Store(None)
+    total = Tally()
+    for task in tasks:
+        source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
+        if max(len(source), len(recording) - 1) > max_tokens:
+            continue
+        prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
+        acceptance = store.acceptance("replay", task.language)
+        language = total.by_language.setdefault(task.language, Tally())
+        for tally in (total, language):
+            tally.tasks += 1
+        drafts = make_drafts(source, prompt, acceptance)
+        target = RecordedTarget(len(prompt), recording)
+        # Room beyond the end: a drafter must not learn from its limit where the recording stops.
+        n_room = len(recording) + GAMMA_MAX
+        for step in decode(target, drafts, prompt, max_new_tokens=n_room, stop_ids={STOP}):
+            for tally in (total, language):
+                tally.tokens += len(step.token_ids)
+                tally.passes += 1
+                tally.drafted += len(step.draft.token_ids)
+                tally.seconds += cost.seconds(len(step.draft.token_ids) + 1)
+                tally.plain_seconds += cost.seconds(1) * len(step.token_ids)
+                tally.draft_s += step.draft_s
+        store.save_acceptance("replay", acceptance)
+        on_task(total)
+    store.close()
+    return total
+
+
+def load_cost(name: str) -> CostCurve:
+    """A named cost model, or a JSON file of seconds by q. Raises ConfigError."""
+    if name in COSTS:
+        return CostCurve(COSTS[name])
+    wanted = f'{", ".join(COSTS)} or a JSON file like {{"1": 0.17, "8": 0.2}} (seconds of a pass by its positions)'
+    try:
+        points = json.loads(Path(name).read_text("utf-8"))
+        return CostCurve({int(q): float(seconds) for q, seconds in dict(points).items()})
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"cost must be {wanted}; {name}: {error}") from None
+
+
+MakeDrafts = Callable[[Sequence[int], Sequence[int], Acceptance], Drafts]
+
+
+def _drafter(name: str, cost: CostCurve) -> MakeDrafts:
+    """By name: how to make the drafts of one task from (source, prompt, acceptance)."""
+    match name.split(":"):
+        case ["none"]:
+            return lambda source, prompt, acceptance: NoDrafts()
+        case ["stet"]:
+            return lambda source, prompt, acceptance: DraftChain(
+                (CopyDrafter(source), SuffixDrafter(prompt)), acceptance, cost.seconds, GAMMA_MAX
+            )
+        case ["prompt-lookup", n, k] if n.isdecimal() and k.isdecimal() and int(n) > 0:
+            return lambda source, prompt, acceptance: FixedDrafts(PromptLookupDrafter(prompt, int(n), int(k)), int(k))
+    raise ConfigError(f"drafter must be none, stet or prompt-lookup:N:K (as in prompt-lookup:2:12), not {name!r}")
+
+
+def by_file_type(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The rows of a report by language, the most tokens first."""
+    return sorted(report["by_language"].items(), key=lambda row: -row[1]["tokens"])

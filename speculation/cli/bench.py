@@ -1,0 +1,64 @@
+"""`stet bench`: figures that anyone can measure again. Knows options and tables; the measuring is in speculation.bench."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from speculation.bench import tasks as edit_tasks
+from speculation.bench.replay import by_file_type, load_cost, replay
+from speculation.config import models_dir
+
+FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+
+
+@click.group()
+def bench() -> None:
+    """Measure drafts and speed on edit tasks (JSON lines with before, after, instruction)."""
+
+
+@bench.command("replay")
+@FILES
+@click.option("--cost", default="cpu", show_default=True, help="cpu, flat, or a JSON file of seconds by positions.")
+@click.option("--drafter", default="stet", show_default=True, help="none, prompt-lookup:N:K or stet.")
+@click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
+@click.option("--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer.")
+@AS_JSON
+def replay_command(
+    files: tuple[Path, ...], cost: str, drafter: str, max_tokens: int, ref: str, as_json: bool
+) -> None:
+    """Pretend that the target writes the edit, count its passes, weigh them with T(q). Takes seconds, needs no weights."""
+    tasks = edit_tasks.load(files)
+    curve = load_cost(cost)
+    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
+    from speculation.models.loading import resolve
+    from speculation.models.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(resolve(ref, models_dir()))
+    console = Console(stderr=True)
+    with console.status("replaying…") as status:
+        tally = replay(
+            tasks,
+            tokenizer,
+            cost=curve,
+            drafter=drafter,
+            max_tokens=max_tokens,
+            on_task=lambda t: status.update(f"replaying task {t.tasks} of {len(tasks)}…"),
+        )
+    report = {"drafter": drafter, "cost": cost, **tally.report()}
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        Console().print(_replay_table(report))
+
+
+def _replay_table(report: dict[str, Any]) -> Table:
+    columns = ("tasks", "tokens", "passes", "tokens_per_pass", "speedup", "drafted_per_token")
+    table = Table("file type", *(column.replace("_", " ") for column in columns), title=f"{report['drafter']}, {report['cost']}")
+    for name, row in [*by_file_type(report), ("all", report)]:
+        table.add_row(name, *(str(row[column]) for column in columns))
+    return table
