@@ -104,7 +104,7 @@ def find(ref: str, models_dir: Path) -> Path:
 
     Raises ModelError for what is not there, not fetched or not loadable. A preset stands for its target.
     """
-    if ref not in PRESETS and (path := Path(ref).expanduser()).exists():
+    if ref and ref not in PRESETS and (path := Path(ref).expanduser()).exists():
         return checked(path)
     model_id = PRESETS[ref].target if ref in PRESETS else ref
     if is_model_id(model_id) and not ref.endswith(".gguf"):
