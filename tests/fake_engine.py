@@ -61,6 +61,7 @@ class FakeEngine:
     ) -> None:
         time.sleep(load_s)
         self.info = EngineInfo("fake/model", None, "cpu", "float32", 4096)
+        self.trouble: str | None = None
         self.chunks = list(chunks)
         self.delay_s = delay_s
         self.prefill_chunks = prefill_chunks

@@ -266,13 +266,15 @@ def test_without_an_engine_stop_is_content_and_status_is_not() -> None:
 
 
 def test_status_says_what_runs_and_where() -> None:
-    with running(FakeEngine(), tcp_port=0) as endpoint:
+    engine = FakeEngine()
+    engine.trouble = "the database was set aside"
+    with running(engine, tcp_port=0) as endpoint:
         facts = json.loads(run("status", "--json"))
         assert (facts["status"], facts["model"], facts["pid"]) == ("ok", "fake/model", os.getpid())
         assert (facts["socket"], facts["tcp"]) == (endpoint.socket, f"http://127.0.0.1:{endpoint.port}/v1")
         assert Path(facts["token_path"]).read_text() == endpoint.token
         text = run("status")
-        for fact in ("fake/model", str(os.getpid()), str(endpoint.socket), "float32", "engine.log"):
+        for fact in ("fake/model", str(os.getpid()), str(endpoint.socket), "float32", "set aside", "engine.log"):
             assert fact in text
 
 

@@ -16,9 +16,6 @@ from speculation.types import Chunk, Stats
 Json = Mapping[str, Any]
 
 DONE = "data: [DONE]\n\n"
-COPIED = ("copy", "suffix")
-"""The sources of drafts that count as prediction."""
-
 STATUS = {"invalid_request": 400, "context_length_exceeded": 400, "model_error": 404}
 """HTTP status by the code of a StetError; 500 for all others."""
 
@@ -66,7 +63,7 @@ class Answer:
 
     def usage(self) -> Json:
         """Token counts. Rejected are copied tokens that were drafted and did not become output."""
-        copies = [self.stats.sources[name] for name in COPIED if name in self.stats.sources]
+        copies = [source for name, source in self.stats.sources.items() if name != "lm"]
         n_rejected = sum(source.n_drafted - source.n_accepted for source in copies)
         return {
             "prompt_tokens": self.stats.n_prompt,

@@ -235,6 +235,7 @@ def _health(worker: Worker, idle_exit_s: float, uptime_s: float) -> Health:
         uptime_s=round(uptime_s, 1),
         n_active=worker.n_active,
         n_waiting=worker.n_waiting,
+        trouble=worker.trouble,
         idle_exit_s=idle_exit_s,
     )
 

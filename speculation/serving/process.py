@@ -29,7 +29,7 @@ from speculation.serving.runtime import Endpoint
 PROGRAM = (sys.executable, "-P", "-m", "speculation.serving")
 """-P: the folder an editor happens to stand in must not be on the engine's import path."""
 
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 """How long /health may take. It is answered at once, save while an import or a load holds the interpreter."""
 
 POLL_S = 0.05
@@ -55,6 +55,8 @@ class Health:
     uptime_s: float
     n_active: int
     n_waiting: int
+    trouble: str | None
+    """What the user should know although the engine works, e.g. a database that was set aside."""
     idle_exit_s: float
 
 

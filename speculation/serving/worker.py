@@ -26,6 +26,8 @@ class EngineLike(Protocol):
 
     @property
     def info(self) -> EngineInfo: ...
+    @property
+    def trouble(self) -> str | None: ...
 
     def generate(
         self,
@@ -98,6 +100,7 @@ class Worker:
         self.status: Status = "loading"
         self.error: StetError | None = None
         self.info: EngineInfo | None = None
+        self.trouble: str | None = None
         self._open_engine = open_engine
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
@@ -180,7 +183,7 @@ class Worker:
             self.stop(EngineError(f"the model can't be loaded: {_one_line(error)}"), "failed")
             return
         with self._changed:
-            self.info = engine.info
+            self.info, self.trouble = engine.info, engine.trouble
             self._idle_since = time.monotonic()
             if self.error is None:
                 self.status = "ok"
@@ -188,7 +191,7 @@ class Worker:
         while (job := self._take()) is not None:
             self._serve(engine, job)
             with self._changed:
-                self._active = None
+                self._active, self.trouble = None, engine.trouble
                 self._idle_since = time.monotonic()
         engine.close()
 
@@ -203,7 +206,7 @@ class Worker:
     def _serve(self, engine: EngineLike, job: Job) -> None:
         """Whatever goes wrong in one request ends that request only."""
         started = time.monotonic()
-        n_tokens = n_chunks = 0
+        n_tokens = n_passes = n_copied = 0
         outcome = "done"
         try:
             # Engine promises an iterator that can be closed.
@@ -213,7 +216,8 @@ class Worker:
                         outcome = "cancelled"
                         break
                     n_tokens += len(chunk.token_ids)
-                    n_chunks += 1
+                    n_passes += bool(chunk.token_ids)
+                    n_copied += chunk.n_copied
                     job.post(chunk)
             job.post(None)
         except StetError as error:
@@ -224,7 +228,8 @@ class Worker:
             logger.exception("a request failed")
             job.post(EngineError(_one_line(error)))
         seconds = time.monotonic() - started
-        logger.info("%s %s: %d tokens in %d chunks, %.2f s", job.label, outcome, n_tokens, n_chunks, seconds)
+        counts = (n_tokens, n_copied, n_passes, seconds)
+        logger.info("%s %s: %d tokens, %d copied, %d passes, %.2f s", job.label, outcome, *counts)
 
 
 def _one_line(error: Exception) -> str:
