@@ -36,19 +36,19 @@ class Engine:
         folder = resolve(target_ref, config.models_dir)
         self._config = config
         self._tokenizer = Tokenizer(folder)
-        self._target = CachedLM(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
-        self._small = self._open_small(small_ref) if small_ref else None
+        self.target = CachedLM(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
+        self.small = self._open_small(small_ref) if small_ref else None
         self.info = EngineInfo(
             model=target_ref,
             small_lm=small_ref,
-            device=str(self._target.device),
-            dtype=self._target.dtype,
-            context_len=context_length(self._target.model),
+            device=str(self.target.device),
+            dtype=self.target.dtype,
+            context_len=context_length(self.target.model),
         )
-        self._stop_ids = self._target.stop_ids
+        self._stop_ids = self.target.stop_ids
         self._store = Store(config.database)
-        self._cost = CostCurve(self._pass_times(target_ref, self._target))
-        self._small_pass_s = self._pass_times(small_ref, self._small) if small_ref and self._small else {}
+        self._cost = CostCurve(self._pass_times(target_ref, self.target))
+        self._small_pass_s = self._pass_times(small_ref, self.small) if small_ref and self.small else {}
 
     @classmethod
     def open(cls, config: EngineConfig) -> "Engine":
@@ -62,8 +62,8 @@ class Engine:
 
     def close(self) -> None:
         """Let go of caches and the database."""
-        self._target.forget()
-        self._store.save_pass_times(self._machine(self.info.model, self._target), self._cost.points)
+        self.target.forget()
+        self._store.save_pass_times(self._machine(self.info.model, self.target), self._cost.points)
         self._store.close()
 
     def generate(
@@ -102,10 +102,18 @@ class Engine:
         self._room(len(prompt_ids), 0)
         return self._prefill(prompt_ids)
 
+    def encode(self, messages: Messages) -> list[int]:
+        """The chat prompt that generate feeds."""
+        return self._encode_prompt(messages, None)
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of plain text."""
+        return self._tokenizer.encode(text)
+
     def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
         started = time.perf_counter()
         n_cached = None
-        for n_held in self._target.prefill(prompt_ids):
+        for n_held in self.target.prefill(prompt_ids):
             n_cached = n_held if n_cached is None else n_cached
             yield Chunk(n_prefilled=n_held)
         prefill_s = time.perf_counter() - started
@@ -128,9 +136,9 @@ class Engine:
         drafts: Drafts = NoDrafts()
         if draft:
             copiers = (CopyDrafter(source_ids), SuffixDrafter(prompt_ids))
-            small = TorchSmallLM(self._small, sampling, self._small_pass_s) if self._small else None
+            small = TorchSmallLM(self.small, sampling, self._small_pass_s) if self.small else None
             drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
-        target = TorchTarget(self._target, sampling)
+        target = TorchTarget(self.target, sampling)
         started = time.perf_counter()
         n_cached = None
         try:

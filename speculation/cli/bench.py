@@ -1,6 +1,7 @@
-"""`stet bench`: figures that anyone can measure again. Knows options and tables; the measuring is in speculation.bench."""
+"""`stet bench`: figures that anyone can measure again. Knows options and tables; speculation.bench does the measuring."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from speculation.bench import tasks as edit_tasks
 from speculation.bench.replay import by_file_type, load_cost, replay
-from speculation.config import models_dir
+from speculation.config import EngineConfig, models_dir
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
@@ -28,10 +29,8 @@ def bench() -> None:
 @click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
 @click.option("--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer.")
 @AS_JSON
-def replay_command(
-    files: tuple[Path, ...], cost: str, drafter: str, max_tokens: int, ref: str, as_json: bool
-) -> None:
-    """Pretend that the target writes the edit, count its passes, weigh them with T(q). Takes seconds, needs no weights."""
+def replay_command(files: tuple[Path, ...], cost: str, drafter: str, max_tokens: int, ref: str, as_json: bool) -> None:
+    """Pretend that the target writes the edit, count its passes, weigh them with T(q). Takes seconds, no weights."""
     tasks = edit_tasks.load(files)
     curve = load_cost(cost)
     # Imported here: a wrong argument is said at once, and transformers takes two seconds.
@@ -58,7 +57,54 @@ def replay_command(
 
 def _replay_table(report: dict[str, Any]) -> Table:
     columns = ("tasks", "tokens", "passes", "tokens_per_pass", "speedup", "drafted_per_token")
-    table = Table("file type", *(column.replace("_", " ") for column in columns), title=f"{report['drafter']}, {report['cost']}")
+    table = Table(
+        "file type", *(column.replace("_", " ") for column in columns), title=f"{report['drafter']}, {report['cost']}"
+    )
     for name, row in [*by_file_type(report), ("all", report)]:
         table.add_row(name, *(str(row[column]) for column in columns))
+    return table
+
+
+@bench.command("run")
+@FILES
+@click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id, folder or GGUF file.")
+@click.option("--small-lm", default="auto", show_default=True, help="The preset's own, none, or like --model.")
+@click.option("--limit", default=10, show_default=True, help="Tasks, spread evenly over all that are short enough.")
+@click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
+@AS_JSON
+def run_command(files: tuple[Path, ...], model: str, small_lm: str, limit: int, max_tokens: int, as_json: bool) -> None:
+    """Real models: transformers' greedy, prompt lookup and assisted decoding beside Stet, on the same weights."""
+    tasks = edit_tasks.load(files)
+    # Imported here: a wrong argument is said at once, and torch takes seconds.
+    from speculation.bench.run import Record, run
+    from speculation.engine import Engine
+
+    console = Console(stderr=True)
+
+    def show(i: int, n: int, records: Mapping[str, Record]) -> None:
+        speeds = ", ".join(f"{name} {len(r.token_ids) / r.decode_s:.1f}" for name, r in records.items())
+        console.print(f"task {i} of {n}: {len(records['greedy'].token_ids)} tokens; tokens/s: {speeds}")
+
+    with console.status("loading the models…"):
+        engine = Engine.open(EngineConfig(model=model, small_lm=small_lm))
+    try:
+        report = run(engine, tasks, limit=limit, max_tokens=max_tokens, on_task=show)
+    finally:
+        engine.close()
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        Console().print(_run_table(report))
+
+
+def _run_table(report: dict[str, Any]) -> Table:
+    columns = list(report["methods"]["stet"])
+    table = Table(
+        "",
+        *report["methods"],
+        title=f"{report['model']} {report['dtype']} on {report['device']}, {report['tasks']} tasks",
+    )
+    for column in columns:
+        cells = (str(figures.get(column, "")) for figures in report["methods"].values())
+        table.add_row(column.replace("_", " "), *cells)
     return table

@@ -1,0 +1,157 @@
+"""Real models on real edits: transformers' greedy, prompt lookup and assisted decoding beside Stet, in one process.
+
+Per task the methods run one after another on the same prompt and weights, so that a slower minute of the machine hits
+all of them. Three times are told apart: decoding alone; from Enter with a cold prefix (everything is prefilled first); from
+Enter with a warm one (`prepare` has put all but the instruction into the KV cache: Stet's alone).
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from speculation.bench.tasks import Task
+from speculation.engine import Engine
+from speculation.models.baselines import Baselines, margin
+from speculation.types import SourceStats, Stats
+
+STET = "stet"
+
+
+@dataclass
+class Record:
+    """One method on one task. Seconds."""
+
+    token_ids: tuple[int, ...]
+    decode_s: float
+    cold_s: float
+    warm_s: float | None
+    n_passes: int
+    n_small_passes: int
+    sources: Mapping[str, SourceStats] = field(default_factory=dict)
+
+
+def run(
+    engine: Engine,
+    tasks: Sequence[Task],
+    *,
+    limit: int,
+    max_tokens: int,
+    on_task: Callable[[int, int, Mapping[str, Record]], None] = lambda i, n, records: None,
+) -> dict[str, Any]:
+    """Run every method on at most limit tasks, spread evenly over those of at most max_tokens tokens. The report."""
+    tasks = _spread([t for t in tasks if _n_tokens(engine, t) <= max_tokens], limit)
+    baselines = Baselines(engine.target, engine.small)
+    rows: list[dict[str, Record]] = []
+    differences: list[dict[str, Any]] = []
+    for i, task in enumerate(tasks, start=1):
+        prompt = engine.encode(task.messages(task.instruction))
+        n_max = len(engine.encode_text(task.source)) * 3 // 2 + 256
+        cache, prefill_s = baselines.prefill(prompt)
+        records: dict[str, Record] = {}
+        for name in baselines.names:
+            done = baselines.run(name, prompt, cache, n_max)
+            cold_s = prefill_s + done.decode_s
+            records[name] = Record(done.token_ids, done.decode_s, cold_s, None, done.n_passes, done.n_small_passes)
+        records[STET] = _run_stet(engine, task, n_max)
+        differences += _differences(engine, task, prompt, records)
+        rows.append(records)
+        on_task(i, len(tasks), records)
+    return {
+        "model": engine.info.model,
+        "small_lm": engine.info.small_lm,
+        "device": engine.info.device,
+        "dtype": engine.info.dtype,
+        "tasks": len(rows),
+        "methods": {name: _summary(rows, name) for name in (*baselines.names, STET)},
+        "alpha": _alpha([row[STET] for row in rows]),
+        "differences": differences,
+    }
+
+
+def _run_stet(engine: Engine, task: Task, n_max: int) -> Record:
+    engine.target.forget()
+    started = time.perf_counter()
+    for _ in engine.prefill(task.messages("")):
+        pass
+    prepared_s = time.perf_counter() - started
+    token_ids: list[int] = []
+    stats = Stats()
+    messages = task.messages(task.instruction)
+    for chunk in engine.generate(messages, source=task.source, file_type=task.language, max_new_tokens=n_max):
+        token_ids += chunk.token_ids
+        stats = chunk.stats or stats
+    warm_s = stats.prefill_s + stats.decode_s
+    n_small = stats.sources["lm"].n_drafted if "lm" in stats.sources else 0
+    return Record(tuple(token_ids), stats.decode_s, prepared_s + warm_s, warm_s, stats.n_passes, n_small, stats.sources)
+
+
+def _differences(engine: Engine, task: Task, prompt: list[int], records: Mapping[str, Record]) -> list[dict[str, Any]]:
+    """Where a method's tokens first differ from greedy's, and by what margin the model preferred greedy's token."""
+    greedy = records["greedy"].token_ids
+    found = []
+    for name, record in records.items():
+        if record.token_ids == greedy:
+            continue
+        pairs = enumerate(zip(greedy, record.token_ids, strict=False))
+        at = next((i for i, (ours, theirs) in pairs if ours != theirs), None)
+        difference: dict[str, Any] = {"task": task.id, "method": name, "at": at, "margin": None}
+        if at is not None:
+            prefix = [*prompt, *greedy[:at]]
+            difference["margin"] = round(margin(engine.target, prefix, greedy[at], record.token_ids[at]), 4)
+        found.append(difference)
+    return found
+
+
+def _summary(rows: Sequence[Mapping[str, Record]], name: str) -> dict[str, Any]:
+    """Medians over tasks; ratios are taken task by task, so that the machine's mood cancels."""
+
+    def median(of: Callable[[Mapping[str, Record]], float]) -> float:
+        return round(statistics.median(of(row) for row in rows), 3)
+
+    def speed(record: Record, seconds: float) -> float:
+        return len(record.token_ids) / seconds
+
+    summary = {
+        "decode_tokens_per_s": median(lambda row: speed(row[name], row[name].decode_s)),
+        "cold_tokens_per_s": median(lambda row: speed(row[name], row[name].cold_s)),
+        "decode_ratio_to_greedy": median(lambda row: _per_token(row["greedy"]) / _per_token(row[name])),
+        "decode_ratio_to_prompt_lookup": median(lambda row: _per_token(row["prompt lookup"]) / _per_token(row[name])),
+        "cold_ratio_to_greedy": median(
+            lambda row: speed(row[name], row[name].cold_s) / speed(row["greedy"], row["greedy"].cold_s)
+        ),
+        "tokens_per_pass": round(
+            sum(len(row[name].token_ids) for row in rows) / sum(row[name].n_passes for row in rows), 3
+        ),
+        "small_lm_passes": sum(row[name].n_small_passes for row in rows),
+        "identical": sum(row[name].token_ids == row["greedy"].token_ids for row in rows),
+    }
+    if all(row[name].warm_s for row in rows):
+        summary["warm_tokens_per_s"] = median(lambda row: speed(row[name], row[name].warm_s or 0.0))
+    return summary
+
+
+def _per_token(record: Record) -> float:
+    return record.decode_s / len(record.token_ids)
+
+
+def _alpha(records: Sequence[Record]) -> dict[str, float]:
+    """Accepted / tested by draft source."""
+    accepted: dict[str, int] = {}
+    tested: dict[str, int] = {}
+    for record in records:
+        for source, stats in record.sources.items():
+            accepted[source] = accepted.get(source, 0) + stats.n_accepted
+            tested[source] = tested.get(source, 0) + stats.n_tested
+    return {source: round(accepted[source] / tested[source], 4) for source in sorted(tested) if tested[source]}
+
+
+def _n_tokens(engine: Engine, task: Task) -> int:
+    return max(len(engine.encode_text(task.before)), len(engine.encode_text(task.after)))
+
+
+def _spread(tasks: Sequence[Task], limit: int) -> list[Task]:
+    if len(tasks) <= limit:
+        return list(tasks)
+    return [tasks[i * len(tasks) // limit] for i in range(limit)]
