@@ -1,5 +1,6 @@
 """A real Neovim, the real language server, and an engine: started for one test, killed after it whatever happened."""
 
+import contextlib
 import json
 import os
 import signal
@@ -172,6 +173,7 @@ class Workshop:
         self.runtime = runtime
         self.models_cache = models_cache
         self.editors: list[Editor] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def open(self, text: str | bytes, settings: dict[str, Any], name: str = "sample.py") -> Editor:
         """An editor on a file with that text, its server ready."""
@@ -179,10 +181,11 @@ class Workshop:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
         init = self.folder / "init.lua"
         init.write_text(self._init_lua(settings))
-        nvim = pynvim.attach(
-            "child",
-            argv=[program("nvim", "pip install -e '.[dev]'"), "--embed", "--clean", "-u", str(init), str(file)],
-        )
+        listen = self.runtime / f"nvim{len(self.processes)}"
+        arguments = ["--headless", "--listen", str(listen), "--clean", "-u", str(init), str(file)]
+        self.processes.append(subprocess.Popen([program("nvim", "pip install -e '.[dev]'"), *arguments]))
+        wait_for(listen.exists, "Neovim")
+        nvim = pynvim.attach("socket", path=str(listen))
         editor = Editor(nvim, file)
         self.editors.append(editor)
         nvim.ui_attach(100, 40, rgb=True)
@@ -198,12 +201,13 @@ class Workshop:
         return pid
 
     def close(self) -> None:
-        for editor in self.editors:
-            try:
-                editor.nvim.command("qall!", async_=True)
-                editor.nvim.close()
-            except (OSError, EOFError):
-                pass
+        for editor, process in zip(self.editors, self.processes, strict=True):
+            process.kill()
+            process.wait()
+            # pynvim closes its socket properly only when it meets the end of the stream.
+            with contextlib.suppress(OSError, EOFError):
+                editor.nvim.command("")
+            editor.nvim.close()
         kill_all_with(f"STET_RUNTIME_DIR={self.runtime}")
 
     def _init_lua(self, settings: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ def renamed(text: str) -> str:
     return re.sub(r"\by\b", "radius2", text)
 
 
-def start_slowly(editor: Editor, preview: str = "radius2") -> None:
+def start_slowly(editor: Editor, preview: str = "radius2 = x * x") -> None:
     """Start a rewrite that takes a second or two, and wait until the first of it is on the screen."""
     editor.type(f":4,8Stet {SLOW}<CR>")
     editor.wait_for_preview(preview)
@@ -77,7 +77,7 @@ def test_without_an_instruction_it_asks_and_warms_up_meanwhile(editor: Editor) -
         """
     )
     editor.nvim.input(":4,8Stet<CR>")
-    wait_for(lambda: editor.nvim.api.get_mode()["mode"] == "c" and "Stet: " in editor.screen(), "the prompt")
+    wait_for(lambda: editor.nvim.api.get_mode()["mode"] == "c" and "Stet:" in editor.screen(), "the prompt")
     assert editor.lua("return Asked[1]") == "stet/prepare pending"
     editor.nvim.input("s/y/radius2/<CR>")
     editor.wait_for_text(renamed(CODE))
@@ -85,7 +85,7 @@ def test_without_an_instruction_it_asks_and_warms_up_meanwhile(editor: Editor) -
 
 def test_escape_at_the_prompt_leaves_nothing_behind(editor: Editor, engine: StubEngine) -> None:
     editor.nvim.input(":4,8Stet<CR>")
-    wait_for(lambda: "Stet: " in editor.screen(), "the prompt")
+    wait_for(lambda: "Stet:" in editor.screen(), "the prompt")
     editor.type("<Esc>")
     assert editor.text() == CODE
     assert editor.marks() == 0
@@ -94,14 +94,14 @@ def test_escape_at_the_prompt_leaves_nothing_behind(editor: Editor, engine: Stub
 
 
 def test_the_stream_is_shown_outside_the_buffer(editor: Editor) -> None:
-    start_slowly(editor, "radius2 = x * x")
+    start_slowly(editor)
     screen = editor.screen()
     assert "y = x * x" in screen, "the old line must stay in sight"
     assert "stet: " in screen, "the status must be in sight"
     assert editor.lua("return require('stet').status()") != ""
     editor.wait_for_text(renamed(CODE))
     wait_for(lambda: editor.marks() == 0, "the preview to go")
-    assert editor.lua("return require('stet').status()") == ""
+    wait_for(lambda: editor.lua("return require('stet').status()") == "", "the status to go")
 
 
 @pytest.mark.parametrize("command", ["StetCancel", "StetReject"])
@@ -172,12 +172,13 @@ def test_a_killed_engine_is_said_in_one_line_and_the_next_rewrite_works(editor: 
     editor.wait_for_text(renamed(CODE))
 
 
-def test_a_dead_language_server_is_said_in_one_line(editor: Editor) -> None:
+def test_a_dead_language_server_leaves_the_buffer_as_it_was(editor: Editor) -> None:
     start_slowly(editor)
     editor.lua("vim.lsp.get_clients({ name = 'stet' })[1].rpc.terminate()")
-    editor.wait_for_message("language server has stopped")
+    wait_for(lambda: editor.marks() == 0, "the preview to go")
     assert editor.text() == CODE
-    assert editor.marks() == 0
+    editor.type(":4,8Stet s/y/radius2/<CR>")
+    editor.wait_for_message("no language server in this buffer")
 
 
 CRLF = "a = 1\r\n\r\nb = {0}\r\nc = {0}\r\n"
@@ -237,15 +238,27 @@ def test_a_long_error_does_not_wait_for_a_key(editor: Editor) -> None:
     editor.wait_for_message("far too long end")
 
 
-@pytest.mark.parametrize(("encoding", "end"), [("utf-8", 8), ("utf-16", 5), ("utf-32", 4)])
-def test_a_charwise_selection_ends_after_its_last_character(editor: Editor, encoding: str, end: int) -> None:
-    """getpos() gives the byte where the last character begins; adding one would cut the character in two."""
-    editor.lua("vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'ab', 'c🙂e\u0301 d' })")
-    editor.type("gglvj2h2l<Esc>")
-    selected = editor.lua(
-        "return require('stet.range').characters(0, vim.fn.getpos(\"'<\"), vim.fn.getpos(\"'>\"), ...)", encoding
-    )
-    assert selected == {"start": {"line": 0, "character": 1}, "end": {"line": 1, "character": end}}
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_the_cursor_is_sent_in_the_server_s_units(editor: Editor, encoding: str) -> None:
+    editor.lua("vim.api.nvim_set_current_line('🙂é x')")
+    editor.type("$")
+    here = {"line": 0, "character": {"utf-8": 7, "utf-16": 4, "utf-32": 3}[encoding]}
+    assert editor.lua("return require('stet.range').cursor(...)", encoding) == {"start": here, "end": here}
+
+
+@pytest.mark.parametrize("select", ["8GVk", "7Gfyvjh"])
+def test_a_selection_means_its_lines(editor: Editor, select: str) -> None:
+    editor.type(f"{select}:Stet s/y/radius2/<CR>")
+    head, tail = CODE.split("    y = y * math.pi")
+    editor.wait_for_text(head + renamed("    y = y * math.pi" + tail))
+
+
+def test_the_plug_map_asks_for_a_selection_s_rewrite(editor: Editor) -> None:
+    editor.lua("vim.keymap.set({ 'n', 'x' }, 'gs', '<Plug>(stet)')")
+    editor.type("7GVjgss/y/radius2/<CR>")
+    head, tail = CODE.split("    y = y * math.pi")
+    editor.wait_for_text(head + renamed("    y = y * math.pi" + tail))
+    assert editor.nvim.api.get_mode()["mode"] == "n"
 
 
 def test_a_stale_edit_is_refused_not_skipped_in_silence(editor: Editor) -> None:

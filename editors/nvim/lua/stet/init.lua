@@ -26,8 +26,8 @@ local jobs = {}
 local n_jobs = 0
 local TRIES = 3
 
---- One line. A message wider than the screen would make Neovim wait for a key, and eat one that the user is typing: such
---- a one is shown shortened, and stands in full in :messages.
+--- One line. nvim_echo(), under vim.notify(), waits for a key after a message wider than the screen, and so eats one that
+--- the user is typing. :echomsg shortens it (outside a command: hence the schedule), and :messages has all of it.
 ---@param text string
 ---@param level? integer
 local function say(text, level)
@@ -36,9 +36,11 @@ local function say(text, level)
     vim.notify(text, level or vim.log.levels.INFO)
     return
   end
-  vim.cmd.echomsg({ args = { vim.fn.string(text) }, mods = { silent = true } })
-  local short = vim.fn.strcharpart(text, 0, vim.v.echospace - 1) .. '…'
-  vim.api.nvim_echo({ { short, level == vim.log.levels.ERROR and 'ErrorMsg' or 'WarningMsg' } }, false, {})
+  vim.schedule(function()
+    vim.cmd.echohl(level == vim.log.levels.ERROR and 'ErrorMsg' or 'None')
+    vim.cmd.echomsg(vim.fn.string(text))
+    vim.cmd.echohl('None')
+  end)
 end
 
 local function say_error(text)
@@ -83,7 +85,7 @@ local function accept(job, n_tries)
       say_error(err.message)
     elseif answer.applied then
       close(job)
-      say(job.message)
+      say((job.message:gsub(' %(.*', '')))
     elseif (n_tries or 1) < TRIES then
       -- A key was pressed between the request and the edit. By now the server knows of it.
       accept(job, (n_tries or 1) + 1)
@@ -109,14 +111,16 @@ local function on_answer(job, err, result)
     say('nothing to change')
   else
     job.result = result
-    preview.draw(job.buf, vim.tbl_extend('force', result, { message = job.message }))
     if M.config().auto_accept then
       accept(job)
+    else
+      job.message = job.message .. ' (:StetAccept or :StetReject)'
+      preview.draw(job.buf, vim.tbl_extend('force', result, { message = job.message }))
     end
   end
 end
 
---- A closed buffer stops its job; a dead server is told.
+--- A job ends with its buffer, and with its server.
 ---@param job stet.Job
 local function watch(job)
   local group = vim.api.nvim_create_augroup('stet.' .. job.id, {})
@@ -132,8 +136,8 @@ local function watch(job)
     buffer = job.buf,
     callback = function(event)
       if event.data.client_id == job.client.id then
+        -- Neovim itself says how a server ended.
         close(job)
-        say_error('the language server has stopped, the buffer is untouched (:checkhealth stet)')
       end
     end,
   })
@@ -177,7 +181,7 @@ local function ask(target)
   end)
 end
 
----@param range_of fun(buf: integer, encoding: string): lsp.Range
+---@param range_of fun(encoding: string): lsp.Range
 ---@return stet.Target?
 local function target_here(range_of)
   local buf = vim.api.nvim_get_current_buf()
@@ -190,7 +194,7 @@ local function target_here(range_of)
   return {
     client = client,
     buf = buf,
-    params = { textDocument = document, range = range_of(buf, client.offset_encoding) },
+    params = { textDocument = document, range = range_of(client.offset_encoding) },
   }
 end
 
@@ -202,8 +206,8 @@ end
 --- `:[range]Stet [instruction]`
 ---@param args vim.api.keyset.create_user_command.command_args
 function M.command(args)
-  local target = target_here(function(buf, encoding)
-    return range.of_command(buf, args, encoding)
+  local target = target_here(function(encoding)
+    return range.of_command(args, encoding)
   end)
   if target and args.args:find('%S') then
     rewrite(target, args.args)
@@ -222,8 +226,8 @@ end
 
 --- Ask, then rewrite the selection of the running visual mode.
 function M.ask_selection()
-  local target = target_here(range.of_selection)
-  vim.api.nvim_feedkeys(vim.keycode('<Esc>'), 'nx', false)
+  local target = target_here(range.selection)
+  vim.cmd.normal({ vim.keycode('<Esc>'), bang = true })
   if target then
     ask(target)
   end

@@ -19,8 +19,9 @@ end
 ---@class stet.View what to draw: a stet/progress notification, or the answer to stet/rewrite with a message
 ---@field version integer
 ---@field range lsp.Range
----@field hunks stet.Hunk[]
----@field line? integer
+---@field hunks stet.Hunk[] final ones
+---@field line? integer where the writing is: what comes before is final
+---@field text? string all that has been written so far
 ---@field message string
 
 --- How many lines the range has moved since the version that its rows belong to; nil while that can't be known.
@@ -39,14 +40,20 @@ local function shift(buf, view)
   end
 end
 
---- The lines of text as virtual lines. They show a tab as it is, so it is spelt out in spaces.
----@param buf integer
 ---@param text string
+---@return string[]
+local function split(text)
+  return text == '' and {} or vim.split((text:gsub('\r', ''):gsub('\n$', '')), '\n')
+end
+
+--- The lines as virtual ones. They show a tab as it is, so it is spelt out in spaces.
+---@param buf integer
+---@param lines string[]
 ---@return [string, string][][]
-local function virtual_lines(buf, text)
+local function virtual_lines(buf, lines)
   local tab = vim.bo[buf].tabstop
   return vim
-    .iter(vim.split((text:gsub('\r', ''):gsub('\n$', '')), '\n'))
+    .iter(lines)
     :map(function(line)
       local width = 0
       local shown = line:gsub('[^\t]*\t', function(piece)
@@ -73,34 +80,54 @@ local function show_above_first_line(buf, n_lines)
   end
 end
 
+--- Draw new lines before a row of the buffer.
 ---@param buf integer
----@param hunk stet.Hunk
----@param by integer
-local function draw_hunk(buf, hunk, by)
-  local first, stop = hunk.range.start.line + by, hunk.range['end'].line + by
-  if hunk.range['end'].character > 0 then
-    stop = stop + 1
-  end
-  if stop > first then
-    vim.api.nvim_buf_set_extmark(buf, marks, first, 0, {
-      end_row = stop,
-      hl_group = 'StetDelete',
-      hl_eol = true,
-      strict = false,
-    })
-  end
-  if hunk.newText == '' then
+---@param row integer
+---@param lines string[]
+local function draw_new(buf, row, lines)
+  if #lines == 0 then
     return
   end
-  local lines = virtual_lines(buf, hunk.newText)
-  vim.api.nvim_buf_set_extmark(buf, marks, math.max(stop - 1, 0), 0, {
-    virt_lines = lines,
-    virt_lines_above = stop == 0,
+  vim.api.nvim_buf_set_extmark(buf, marks, math.max(row - 1, 0), 0, {
+    virt_lines = virtual_lines(buf, lines),
+    virt_lines_above = row == 0,
     strict = false,
   })
-  if stop == 0 then
+  if row == 0 then
     show_above_first_line(buf, #lines)
   end
+end
+
+---@param range lsp.Range whole lines
+---@return integer first
+---@return integer stop the one after the last
+local function rows(range)
+  return range.start.line, range['end'].line + (range['end'].character > 0 and 1 or 0)
+end
+
+--- What has been written, but isn't final: it belongs before view.line.
+---@param buf integer
+---@param view stet.View
+---@param by integer
+---@return string[]
+local function pending_lines(buf, view, by)
+  if not view.line then
+    return {}
+  end
+  local first, stop = rows(view.range)
+  local n_final = view.line - first
+  -- The model is not shown blank lines at the start, so they don't count among those that it wrote.
+  for _, line in ipairs(vim.api.nvim_buf_get_lines(buf, first + by, stop + by, false)) do
+    if line:find('%S') then
+      break
+    end
+    n_final = n_final - 1
+  end
+  for _, hunk in ipairs(view.hunks) do
+    local hunk_first, hunk_stop = rows(hunk.range)
+    n_final = n_final + #split(hunk.newText) - (hunk_stop - hunk_first)
+  end
+  return vim.list_slice(split(view.text), n_final + 1)
 end
 
 --- Replace what is drawn in buf by view.
@@ -113,11 +140,21 @@ function M.draw(buf, view)
   end
   vim.api.nvim_buf_clear_namespace(buf, marks, 0, -1)
   for _, hunk in ipairs(view.hunks) do
-    draw_hunk(buf, hunk, by)
+    local first, stop = rows(hunk.range)
+    if stop > first then
+      vim.api.nvim_buf_set_extmark(buf, marks, first + by, 0, {
+        end_row = stop + by,
+        hl_group = 'StetDelete',
+        hl_eol = true,
+        strict = false,
+      })
+    end
+    draw_new(buf, stop + by, split(hunk.newText))
   end
-  local last = view.range['end'].line - (view.range['end'].character == 0 and 1 or 0)
-  local row = math.max(math.min(view.line or view.range.start.line, last), view.range.start.line)
-  vim.api.nvim_buf_set_extmark(buf, marks, row + by, 0, {
+  local first, stop = rows(view.range)
+  local writing = view.line or first
+  draw_new(buf, writing + by, pending_lines(buf, view, by))
+  vim.api.nvim_buf_set_extmark(buf, marks, math.min(writing, stop - 1) + by, 0, {
     virt_text = { { 'stet: ' .. view.message, 'StetStatus' } },
     strict = false,
   })
