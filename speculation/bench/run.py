@@ -1,8 +1,8 @@
 """Real models on real edits: transformers' greedy, prompt lookup and assisted decoding beside Stet, in one process.
 
 Per task the methods run one after another on the same prompt and weights, so that a slower minute of the machine hits
-all of them. Three times are told apart: decoding alone; from Enter with a cold prefix (everything is prefilled first); from
-Enter with a warm one (`prepare` has put all but the instruction into the KV cache: Stet's alone).
+all of them. Three times are told apart: decoding alone; from Enter with a cold prefix (everything is prefilled first);
+from Enter with a warm one (`prepare` has put all but the instruction into the KV cache: Stet's alone).
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""`stet bench`: figures that anyone can measure again. Knows options and tables; speculation.bench does the measuring."""
+"""`stet bench`: figures that anyone can measure again. Knows options and tables; speculation.bench measures."""
 
 import json
 from collections.abc import Mapping
