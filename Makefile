@@ -13,7 +13,8 @@ demo: $(VENV)/.stet ## Install, fetch the small preset's weights (1.6 GB), rewri
 	$(BIN)/stet models fetch small --yes
 	$(BIN)/stet demo
 
-test: install ## Run all tests (those marked `model` need: stet models fetch tiny)
+test: install ## Fetch the tiny preset's weights (0.5 GB), run all tests
+	$(BIN)/stet models fetch tiny --yes
 	$(BIN)/python -m pytest
 
 lint: install ## Check format, lint and types

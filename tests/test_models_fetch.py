@@ -1,4 +1,4 @@
-"""Promises of speculation.models.fetch: verified, resumable, one at a time, offline once done. The conversion is a stand-in."""
+"""Promises of speculation.models.fetch: verified, resumable, one at a time, offline once done; no conversion."""
 
 import errno
 import hashlib

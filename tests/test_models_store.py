@@ -1,4 +1,4 @@
-"""Promises of speculation.models.store and catalog: what a reference stands for, and what is refused with which words."""
+"""Promises of speculation.models.store and catalog: what a reference stands for, what is refused, in which words."""
 
 import os
 import shutil

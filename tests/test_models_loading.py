@@ -1,0 +1,170 @@
+"""Promises of speculation.models.loading and convert: whole weights load, anything else is one clear line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from toy_models import toy_gguf
+
+from speculation.config import models_dir
+from speculation.errors import ConfigError, ModelError
+from speculation.models import store
+
+pytestmark = pytest.mark.torch
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from speculation.models import loading  # noqa: E402 - it imports torch, which these tests may lack
+from speculation.models.convert import ODD_TEXT, convert  # noqa: E402
+
+ODD = [
+    ODD_TEXT,
+    "def f():\n\treturn 1  \n",
+    "a\r\nb\rc\n",
+    "e\u0301 \u00e9 \ufb01 \u212b",
+    " leading, trailing ",
+    "don 't , n't . x ! ?",
+    "\U0001f9d1\u200d\U0001f4bb\U0001f600\ufe0f",
+    "\x00\x0b\x0c\u2028\ufeff",
+    "      \t  \n\n\n   ",
+]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    """The folder that a toy GGUF was converted to."""
+    folder = tmp_path_factory.mktemp("toy")
+    return convert(toy_gguf(folder / "toy.gguf"), folder / "converted")
+
+
+def check_text_unchanged(tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
+
+
+def test_a_converted_gguf_loads_ready_for_inference(toy):
+    model = loading.load_model(toy, device="cpu", dtype="float32")
+    assert not model.training and not any(weight.requires_grad for weight in model.parameters())
+    assert model.dtype == torch.float32
+    assert loading.context_length(model) == 128
+    assert model(torch.tensor([[1, 2, 3]])).logits.shape == (1, 3, 260)
+
+
+def test_conversion_names_both_end_tokens_and_the_real_context(toy):
+    assert json.loads((toy / "generation_config.json").read_text())["eos_token_id"] == [259, 257]
+    assert loading.load_tokenizer(toy).model_max_length == 128
+    assert not list(toy.glob("*.bin"))
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_text_comes_back_from_the_tokenizer_as_it_was(toy, text):
+    check_text_unchanged(loading.load_tokenizer(toy), text)
+
+
+def test_a_tokenizer_that_composes_characters_is_kept_from_it(toy, tmp_path):
+    for file in toy.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    settings = json.loads((toy / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "tokenizer.json").write_text(json.dumps(settings | {"normalizer": {"type": "NFC"}}))
+    check_text_unchanged(loading.load_tokenizer(tmp_path), "e\u0301")
+
+
+def test_a_wrong_special_token_is_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"wanted the token <\|im_end\|> to be 151645, got \[259\]"):
+        convert(toy_gguf(tmp_path / "toy.gguf"), tmp_path / "out", special_ids=(("<|im_end|>", 151645),))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.95])
+def test_a_part_of_a_gguf_is_refused_in_one_line(tmp_path, share):
+    whole = toy_gguf(tmp_path / "whole.gguf").read_bytes()
+    part = tmp_path / "part.gguf"
+    part.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(ModelError, match="part.gguf can't be read; it is damaged, cut short") as refused:
+        loading.resolve(str(part), tmp_path / "models")
+    assert "\n" not in str(refused.value)
+    assert store.ready_folders(tmp_path / "models") == []
+
+
+@pytest.mark.parametrize("content", [b"", b"GG", b"PK\x03\x04 something else"])
+def test_what_is_no_gguf_is_refused(tmp_path, content):
+    (tmp_path / "no.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match="no.gguf is no GGUF file"):
+        loading.resolve(str(tmp_path / "no.gguf"), tmp_path / "models")
+
+
+def test_a_local_gguf_is_converted_once_for_its_content(tmp_path):
+    gguf = toy_gguf(tmp_path / "My Model.Q8.gguf")
+    folder = loading.resolve(str(gguf), tmp_path / "models")
+    made = (folder / "model.safetensors").stat().st_mtime_ns
+    assert loading.resolve(str(gguf), tmp_path / "models") == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == made
+    assert loading.resolve(store.model_id_of(folder), tmp_path / "models") == folder
+    loading.load_tokenizer(folder)
+
+
+def test_a_tiny_random_qwen_from_a_local_folder_loads(tmp_path):
+    config = transformers.Qwen2Config(
+        vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=77,
+    )  # fmt: skip
+    saved = transformers.Qwen2ForCausalLM(config)
+    saved.save_pretrained(tmp_path)
+    loaded = loading.load_model(loading.resolve(str(tmp_path), tmp_path / "models"), "cpu", "float32")
+    assert loading.context_length(loaded) == 77
+    assert torch.equal(loaded.lm_head.weight, saved.lm_head.weight)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00half"),
+        ("config.json", b"{"),
+        ("config.json", b'{"model_type": "no-such-model"}'),
+        ("config.json", b'{"model_type": "evil", "auto_map": {"AutoModelForCausalLM": "evil.Evil"}}'),
+    ],
+)
+def test_damaged_or_foreign_folders_are_refused_in_one_line(toy, tmp_path, file, content):
+    for part in toy.iterdir():
+        (tmp_path / part.name).symlink_to(part)
+    (tmp_path / file).unlink()
+    (tmp_path / file).write_bytes(content)
+    (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
+    with pytest.raises(ModelError, match="can't be loaded") as refused:
+        loading.load_model(tmp_path, "cpu", "float32")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("gpu", "auto"), ("cuda:99", "auto"), ("cpu", "int3")])
+def test_a_device_or_dtype_that_cannot_be_used_is_said(device, dtype):
+    with pytest.raises(ConfigError, match=f"device '{device}' can't be used|dtype must be .* not '{dtype}'"):
+        loading.choose_dtype(dtype, loading.choose_device(device))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "wanted"), [({"avx512_bf16": True}, "bfloat16"), ({"amx_bf16": True}, "bfloat16"), ({}, "float32")]
+)
+def test_a_cpu_computes_in_bfloat16_only_where_it_has_instructions_for_it(monkeypatch, capabilities, wanted):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    assert loading.choose_dtype("auto", torch.device("cpu")) == loading.DTYPES[wanted]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("text", ODD)
+def test_the_real_tokenizer_gives_text_back_as_it_was(text):
+    check_text_unchanged(loading.load_tokenizer(loading.resolve("tiny", models_dir())), text)
+
+
+@pytest.mark.model
+def test_the_real_tokenizer_has_qwens_special_tokens_and_chat_form():
+    folder = loading.resolve("tiny", models_dir())
+    tokenizer = loading.load_tokenizer(folder)
+    specials = {"<|endoftext|>": 151643, "<|im_start|>": 151644, "<|im_end|>": 151645}
+    assert {token: tokenizer.convert_tokens_to_ids(token) for token in specials} == specials
+    assert json.loads((folder / "generation_config.json").read_text())["eos_token_id"] == [151645, 151643]
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
+    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    wanted = "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"
+    assert prompt == wanted
+    # As Qwen's own tokenizer cuts it: one token a digit, a space with the word after it.
+    assert tokenizer.convert_ids_to_tokens(tokenizer.encode("x = 10")) == ["x", "\u0120=", "\u0120", "1", "0"]
