@@ -4,24 +4,29 @@ local M = {}
 local health = vim.health
 local TIMEOUT_MS = 10000
 
---- Run the server's program; nil if it can't be run or fails.
+--- Run the server's program as the server is run; nil if it can't be.
 ---@param program string
 ---@param args string[]
----@return string?
-local function output_of(program, args)
-  local ok, job = pcall(vim.system, vim.list_extend({ program }, args), { text = true, timeout = TIMEOUT_MS })
-  local result = ok and job:wait()
-  return result and result.code == 0 and vim.trim(result.stdout) or nil
+---@return vim.SystemCompleted?
+local function run(program, args)
+  local opts = { text = true, timeout = TIMEOUT_MS, env = vim.lsp.config.stet.cmd_env }
+  local ok, job = pcall(vim.system, vim.list_extend({ program }, args), opts)
+  return ok and job:wait() or nil
 end
 
---- Like output_of, but decoded.
+--- What the program prints as JSON, whatever its exit code; nil if it doesn't.
 ---@param program string
 ---@param args string[]
 ---@return table?
 local function json_of(program, args)
-  local output = output_of(program, args)
-  local ok, value = pcall(vim.json.decode, output or '', { luanil = { object = true } })
-  return ok and type(value) == 'table' and value or nil
+  local result = run(program, args)
+  local ok, value = pcall(vim.json.decode, result and result.stdout or '', { luanil = { object = true } })
+  if ok and type(value) == 'table' then
+    return value
+  end
+  health.error(('stet %s gave no answer'):format(table.concat(args, ' ')), {
+    vim.trim(result and result.stderr or '') .. ' (run it in a terminal to see more)',
+  })
 end
 
 local function check_neovim()
@@ -51,12 +56,12 @@ local function check_command()
     })
     return nil
   end
-  local version = output_of(program, { '--version' })
-  if not version then
-    health.error(program .. ' --version failed', { 'run it in a terminal to see why' })
+  local result = run(program, { '--version' })
+  if not result or result.code ~= 0 then
+    health.error(program .. ' --version failed', { vim.trim(result and result.stderr or '') })
     return nil
   end
-  health.ok(('%s (%s)'):format(program, version))
+  health.ok(('%s (%s)'):format(program, vim.trim(result.stdout)))
   return program
 end
 
@@ -64,11 +69,13 @@ end
 local function check_engine(program)
   local engine = json_of(program, { 'engine', 'status', '--json' })
   if not engine then
-    health.warn('stet engine status --json gave no answer', { 'run it in a terminal to see why' })
-  elseif engine.status == 'failed' then
-    health.error('the engine failed: ' .. tostring(engine.error))
+    return
+  end
+  if engine.status == 'failed' then
+    health.error('the engine failed: ' .. engine.error, { 'stet engine stop', 'its log: ' .. engine.log })
   elseif engine.pid then
-    health.ok(('engine %s: %s on %s'):format(engine.status, engine.model, engine.device))
+    local what = ('engine %s: %s on %s'):format(engine.status, engine.model, engine.device)
+    health.ok(('%s, %d active and %d waiting (pid %d)'):format(what, engine.n_active, engine.n_waiting, engine.pid))
   else
     health.ok('the engine is not running: the first rewrite starts it')
   end
@@ -78,21 +85,15 @@ end
 local function check_models(program)
   local models = json_of(program, { 'models', 'list', '--json' })
   if not models then
-    health.warn('stet models list --json gave no answer', { 'run it in a terminal to see why' })
     return
   end
-  local fetched = vim.iter(models):filter(function(model)
-    return model.fetched
-  end)
-  local names = fetched
-    :map(function(model)
-      return model.name
-    end)
-    :totable()
+  local names = vim.tbl_map(function(fetched)
+    return fetched.model
+  end, models.fetched)
   if #names > 0 then
     health.ok('models fetched: ' .. table.concat(names, ', '))
   else
-    health.warn('no model is fetched', { 'stet models fetch small' })
+    health.warn('no model is fetched yet', { 'stet models fetch small' })
   end
 end
 

@@ -80,40 +80,38 @@ local function show_above_first_line(buf, n_lines)
   end
 end
 
---- Draw new lines before a row of the buffer.
----@param buf integer
----@param row integer
----@param lines string[]
-local function draw_new(buf, row, lines)
-  if #lines == 0 then
-    return
-  end
-  vim.api.nvim_buf_set_extmark(buf, marks, math.max(row - 1, 0), 0, {
-    virt_lines = virtual_lines(buf, lines),
-    virt_lines_above = row == 0,
-    strict = false,
-  })
-  if row == 0 then
-    show_above_first_line(buf, #lines)
-  end
-end
-
 ---@param range lsp.Range whole lines
 ---@return integer first
----@return integer stop the one after the last
+---@return integer stop the row after the last
 local function rows(range)
   return range.start.line, range['end'].line + (range['end'].character > 0 and 1 or 0)
 end
 
---- What has been written, but isn't final: it belongs before view.line.
+--- Draw a change: rows first up to stop become lines.
+---@param buf integer
+---@param first integer
+---@param stop integer
+---@param lines string[]
+local function draw_change(buf, first, stop, lines)
+  if stop > first then
+    local deleted = { end_row = stop, hl_group = 'StetDelete', hl_eol = true, strict = false }
+    vim.api.nvim_buf_set_extmark(buf, marks, first, 0, deleted)
+  end
+  if #lines > 0 then
+    local added = { virt_lines = virtual_lines(buf, lines), virt_lines_above = stop == 0, strict = false }
+    vim.api.nvim_buf_set_extmark(buf, marks, math.max(stop - 1, 0), 0, added)
+  end
+  if #lines > 0 and stop == 0 then
+    show_above_first_line(buf, #lines)
+  end
+end
+
+--- What has been written since the last line that is final.
 ---@param buf integer
 ---@param view stet.View
 ---@param by integer
 ---@return string[]
 local function pending_lines(buf, view, by)
-  if not view.line then
-    return {}
-  end
   local first, stop = rows(view.range)
   local n_final = view.line - first
   -- The model is not shown blank lines at the start, so they don't count among those that it wrote.
@@ -130,6 +128,35 @@ local function pending_lines(buf, view, by)
   return vim.list_slice(split(view.text), n_final + 1)
 end
 
+--- Draw what is not final yet, as it looks now beside the old lines ahead, of which the model has not reached the last.
+---@param buf integer
+---@param view stet.View
+---@param by integer
+---@return integer row where the writing is
+local function draw_pending(buf, view, by)
+  local row = view.line + by
+  local pending = pending_lines(buf, view, by)
+  if #pending == 0 then
+    return row
+  end
+  local _, stop = rows(view.range)
+  local old = vim.api.nvim_buf_get_lines(buf, row, stop + by, false)
+  local function text(lines)
+    return table.concat(lines, '\n') .. '\n'
+  end
+  for _, change in ipairs(vim.diff(text(old), text(pending), { result_type = 'indices' }) --[[@as integer[][] ]]) do
+    local at, n_old, new_at, n_new = unpack(change)
+    -- An insertion is said to be at the line before it.
+    local first = row + at - (n_old > 0 and 1 or 0)
+    local is_ahead = first + n_old >= row + #old
+    draw_change(buf, first, is_ahead and first or first + n_old, vim.list_slice(pending, new_at, new_at + n_new - 1))
+    if is_ahead then
+      return first
+    end
+  end
+  return row + #old
+end
+
 --- Replace what is drawn in buf by view.
 ---@param buf integer
 ---@param view stet.View
@@ -141,20 +168,11 @@ function M.draw(buf, view)
   vim.api.nvim_buf_clear_namespace(buf, marks, 0, -1)
   for _, hunk in ipairs(view.hunks) do
     local first, stop = rows(hunk.range)
-    if stop > first then
-      vim.api.nvim_buf_set_extmark(buf, marks, first + by, 0, {
-        end_row = stop + by,
-        hl_group = 'StetDelete',
-        hl_eol = true,
-        strict = false,
-      })
-    end
-    draw_new(buf, stop + by, split(hunk.newText))
+    draw_change(buf, first + by, stop + by, split(hunk.newText))
   end
   local first, stop = rows(view.range)
-  local writing = view.line or first
-  draw_new(buf, writing + by, pending_lines(buf, view, by))
-  vim.api.nvim_buf_set_extmark(buf, marks, math.min(writing, stop - 1) + by, 0, {
+  local writing = view.line and draw_pending(buf, view, by) or first + by
+  vim.api.nvim_buf_set_extmark(buf, marks, math.min(writing, stop - 1 + by), 0, {
     virt_text = { { 'stet: ' .. view.message, 'StetStatus' } },
     strict = false,
   })
