@@ -4,9 +4,10 @@ Knows folders, locks and names. Does not know how weights come there, nor how th
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -56,11 +57,10 @@ def model_id_of(folder: Path) -> str:
 def tree_size(folder: Path) -> int:
     """Bytes of all files below folder; files that vanish meanwhile count as nothing."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.lstat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    for place, _, names in os.walk(folder):  # not rglob: it fails on a folder that pip removes meanwhile
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
     return total
 
 
