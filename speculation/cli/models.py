@@ -5,8 +5,7 @@ Asks before it downloads or deletes. Imports no torch: `list` and `path` answer 
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +16,7 @@ from speculation.models import store
 from speculation.models.catalog import model_ids
 
 if TYPE_CHECKING:
-    from speculation.models.fetch import Plan, Progress
+    from speculation.models.fetch import Plan
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended, as shells know it."""
@@ -66,7 +65,8 @@ def fetch(ctx: click.Context, ref: str, yes: bool) -> None:
 
     What an interrupted fetch has got is kept, and the next one goes on from there.
     """
-    # Imported here: it brings the hub's client, which `list` and `path` have no use for.
+    # Imported here: they bring the hub's client and rich, which `list` and `path` have no use for.
+    from speculation.cli.bars import byte_bars
     from speculation.models import fetch as fetching
 
     plans = [plan for model_id in model_ids(ref) if (plan := fetching.make_plan(model_id, models_dir()))]
@@ -79,7 +79,7 @@ def fetch(ctx: click.Context, ref: str, yes: bool) -> None:
     try:
         for plan in plans:
             click.echo(plan.model_id, err=True)
-            with _bars() as progress:
+            with byte_bars() as progress:
                 fetching.fetch(plan.model_id, models_dir(), progress, plan)
     except KeyboardInterrupt:
         click.echo(f"stet: interrupted; `stet models fetch {ref}` goes on where this stopped", err=True)
@@ -126,28 +126,3 @@ def _ask(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked; add --yes to go ahead without")
     click.confirm(question, abort=True, err=True)
-
-
-@contextmanager
-def _bars() -> Iterator["Progress"]:
-    """Draw a bar on stderr for each thing that is reported to what this yields."""
-    # Imported here: drawing takes longer to import than `path` takes to answer.
-    from rich import progress as rich_progress
-    from rich.console import Console
-
-    columns = (
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(),
-        rich_progress.DownloadColumn(),
-        rich_progress.TransferSpeedColumn(),
-        rich_progress.TimeRemainingColumn(),
-    )
-    tasks: dict[str, rich_progress.TaskID] = {}
-    with rich_progress.Progress(*columns, console=Console(stderr=True)) as bars:
-
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total or None)
-            bars.update(tasks[what], completed=done)
-
-        yield progress
