@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from conftest import Editor, StubEngine, Workshop, wait_for
+from workshop import Editor, StubEngine, Workshop, wait_for
 
 pytestmark = pytest.mark.editor
 
@@ -102,6 +102,12 @@ def test_the_stream_is_shown_outside_the_buffer(editor: Editor) -> None:
     editor.wait_for_text(renamed(CODE))
     wait_for(lambda: editor.marks() == 0, "the preview to go")
     wait_for(lambda: editor.lua("return require('stet').status()") == "", "the status to go")
+
+
+def test_what_comes_above_the_first_line_is_in_sight(workshop: Workshop, engine: StubEngine) -> None:
+    editor = workshop.open("a = 1\nb = 2\n", {"server": {"url": engine.url}})
+    editor.type(":1,2Stet slowly s/a/first/<CR>")
+    editor.wait_for_preview("first = 1")
 
 
 @pytest.mark.parametrize("command", ["StetCancel", "StetReject"])
