@@ -136,7 +136,7 @@ class Engine:
         drafts: Drafts = NoDrafts()
         if draft:
             copiers = (CopyDrafter(source_ids), SuffixDrafter(prompt_ids))
-            small = TorchSmallLM(self.small, sampling, self._small_pass_s) if self.small else None
+            small = TorchSmallLM(self.small, sampling, self._small_pass_s, self.target.n_vocab) if self.small else None
             drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
         target = TorchTarget(self.target, sampling)
         started = time.perf_counter()

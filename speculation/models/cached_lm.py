@@ -45,6 +45,8 @@ class CachedLM:
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         self.kv_bytes_per_token = 2 * config.num_hidden_layers * n_kv_heads * head_dim * model.dtype.itemsize
+        self.n_vocab: int = config.vocab_size
+        """Length of a row of logits: the tokenizer's vocabulary and its padding."""
         self.chunk = PREFILL_CHUNK.get(self._device.type, PREFILL_CHUNK_GPU)
 
     @property

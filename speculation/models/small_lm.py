@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from speculation.models.cached_lm import CachedLM
-from speculation.models.verify import distribution, draw, seeded
+from speculation.models.verify import Noise, distribution, draw
 from speculation.types import Distribution, Draft, Sampling
 
 TIME_WEIGHT = 0.2
@@ -16,18 +16,23 @@ TIME_WEIGHT = 0.2
 class TorchSmallLM:
     """Drafts for one request. Under greedy decoding its own first choices, else samples with their q."""
 
-    def __init__(self, lm: CachedLM, sampling: Sampling, pass_s: Mapping[int, float]) -> None:
-        """pass_s: seconds of a pass over q positions, by q; needs q = 1 and one larger."""
+    def __init__(self, lm: CachedLM, sampling: Sampling, pass_s: Mapping[int, float], n_vocab: int) -> None:
+        """pass_s: seconds of a pass over q positions, by q; needs q = 1 and one larger. n_vocab: the target's logits.
+
+        Models of one family pad the same vocabulary differently: ids that only one of the two has are never drafted,
+        and never shown to the small LM.
+        """
         self._lm = lm
         self._sampling = sampling
-        self._generator = seeded(sampling, lm.device)
+        self._noise = Noise(sampling.seed, lm.device, "draft")
+        self._n_vocab = n_vocab
         self._token_s = pass_s[1]
         longest = max(pass_s)
         self._prefill_token_s = pass_s[longest] / longest
 
     def n_behind(self, prefix: Sequence[int]) -> int:
         """Tokens of prefix that must be fed before the first draft token, less the one that always is."""
-        return max(0, len(prefix) - 1 - self._lm.n_held(prefix))
+        return max(0, len(prefix) - 1 - self._lm.n_held(self._readable(prefix)))
 
     def token_s(self) -> float:
         """Seconds to draft one token."""
@@ -39,14 +44,14 @@ class TorchSmallLM:
 
     def draft(self, prefix: Sequence[int], n_tokens: int) -> Draft:
         """n_tokens tokens; catches up with the prefix first."""
-        for _ in self._lm.prefill(prefix[:-1]):
+        text = self._readable(prefix)
+        for _ in self._lm.prefill(text[:-1]):
             pass
-        text = list(prefix)
         token_ids: list[int] = []
         q: list[Distribution | None] = []
         started = time.perf_counter()
         for _ in range(n_tokens):
-            token, q_token = self._write(self._lm.logits(text, ())[0])
+            token, q_token = self._write(self._lm.logits(text, ())[0, : self._n_vocab], len(text))
             token_ids.append(token)
             q.append(q_token)
             text.append(token)
@@ -54,9 +59,13 @@ class TorchSmallLM:
             self._token_s += TIME_WEIGHT * ((time.perf_counter() - started) / n_tokens - self._token_s)
         return Draft(tuple(token_ids), "lm", 0, tuple(q))
 
-    def _write(self, logits: torch.Tensor) -> tuple[int, Distribution | None]:
+    def _write(self, logits: torch.Tensor, position: int) -> tuple[int, Distribution | None]:
         if self._sampling.temperature == 0:
             # A greedy target keeps a token if it is its own first choice, whatever q says.
             return int(logits.argmax()), None
         q = distribution(logits[None], self._sampling)[0]
-        return draw(q, self._generator), q
+        return draw(q, self._noise.at(position)), q
+
+    def _readable(self, prefix: Sequence[int]) -> list[int]:
+        n_vocab = self._lm.n_vocab
+        return [token if token < n_vocab else 0 for token in prefix]

@@ -3,9 +3,14 @@
 p is the target's distribution after temperature, top-k and top-p; q the draft's. A token x is kept with probability
 min(1, p(x) / q(x)); at the first rejection the next token is drawn from norm(max(0, p - q)); when all are kept, a bonus
 token from p (Leviathan et al. 2023, algorithm 1). A copied token has q = 1 on itself, so it is kept with probability
-p(x) and replaced from p without x.
+p(x) and replaced from p without x: that is a draw from p, compared with x afterwards.
+
+The random numbers belong to positions of the text, not to passes: with a seed the output is the same however long the
+copies are that come in between (their length follows measured times).
 """
 
+import hashlib
+import secrets
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -20,7 +25,7 @@ class TorchTarget:
     def __init__(self, lm: CachedLM, sampling: Sampling) -> None:
         self._lm = lm
         self._sampling = sampling
-        self._generator = seeded(sampling, lm.device)
+        self._noise = Noise(sampling.seed, lm.device, "target")
 
     def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
         """Feed all of prefix but its last token; yields the number of tokens held after each chunk."""
@@ -31,17 +36,24 @@ class TorchTarget:
         logits = self._lm.logits(prefix, draft.token_ids)  # [gamma + 1, vocab]
         if self._sampling.temperature == 0:
             return _verify_greedy(logits, draft)
-        return _verify_sampled(distribution(logits, self._sampling), draft, self._generator)
+        return _verify_sampled(distribution(logits, self._sampling), draft, self._noise, len(prefix))
 
 
-def seeded(sampling: Sampling, device: torch.device) -> torch.Generator:
-    """A generator of the request's own: two requests never share one, a seed gives the same draws again."""
-    generator = torch.Generator(device)
-    if sampling.seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(sampling.seed % (1 << 63))
-    return generator
+class Noise:
+    """The random numbers of one request. A seed gives the same ones again.
+
+    Target and draft must not share them (use tells them apart): the rule above holds only if the coin that decides on
+    a drafted token is independent of the draw that chose it.
+    """
+
+    def __init__(self, seed: int | None, device: torch.device, use: str) -> None:
+        self._key = f"{use} {secrets.randbits(64) if seed is None else seed}"
+        self._generator = torch.Generator(device)
+
+    def at(self, position: int) -> torch.Generator:
+        """A generator for one position of the text; valid until the next call."""
+        digest = hashlib.blake2b(f"{self._key} {position}".encode(), digest_size=8).digest()
+        return self._generator.manual_seed(int.from_bytes(digest) >> 1)
 
 
 def distribution(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -49,7 +61,8 @@ def distribution(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
 
     top-p keeps the smallest set of likeliest tokens whose mass reaches top_p (Holtzman et al. 2020); at least one.
     """
-    scaled = logits.float() / sampling.temperature
+    # Relative to the maximum, and not colder than that: a temperature near 0 must not overflow.
+    scaled = (logits.float() - logits.max(dim=-1, keepdim=True).values) / max(sampling.temperature, 1e-6)
     if 0 < sampling.top_k < scaled.shape[-1]:
         kth = scaled.topk(sampling.top_k, dim=-1).values[..., -1:]
         scaled = scaled.masked_fill(scaled < kth, -torch.inf)
@@ -75,19 +88,22 @@ def _verify_greedy(logits: torch.Tensor, draft: Draft) -> Verdict:
     return Verdict(n_accepted, choices[n_accepted])
 
 
-def _verify_sampled(p: torch.Tensor, draft: Draft, generator: torch.Generator) -> Verdict:
+def _verify_sampled(p: torch.Tensor, draft: Draft, noise: Noise, position: int) -> Verdict:
     for i, token in enumerate(draft.token_ids):
+        generator = noise.at(position + i)
         q = draft.q[i] if draft.q else None
-        assert q is None or isinstance(q, torch.Tensor)
-        q_token = 1.0 if q is None else float(q[token])
-        if float(torch.rand((), generator=generator, device=p.device)) * q_token < float(p[i, token]):
+        if q is None:
+            drawn = draw(p[i], generator)
+            if drawn != token:
+                return Verdict(i, drawn)
+            continue
+        assert isinstance(q, torch.Tensor)
+        if float(torch.rand((), generator=generator, device=p.device)) * float(q[token]) < float(p[i, token]):
             continue
         rest = p[i].clone()
-        if q is None:
-            rest[token] = 0.0
-        else:
-            n_common = min(len(rest), len(q))  # models of one family pad the same vocabulary differently
-            rest[:n_common] = (rest[:n_common] - q[:n_common]).clamp_min(0.0)
+        n_common = min(len(rest), len(q))  # models of one family pad the same vocabulary differently
+        rest[:n_common] = (rest[:n_common] - q[:n_common]).clamp_min(0.0)
         # Where p and q agree but for rounding nothing is left: then p itself is the answer.
         return Verdict(i, draw(rest if rest.sum() > 0 else p[i], generator))
-    return Verdict(len(draft.token_ids), draw(p[-1], generator))
+    n_drafted = len(draft.token_ids)
+    return Verdict(n_drafted, draw(p[-1], noise.at(position + n_drafted)))
