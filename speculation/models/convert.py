@@ -44,7 +44,7 @@ def convert(gguf: Path, out: Path, special_ids: tuple[tuple[str, int], ...] = ()
         with quiet():
             model.save_pretrained(out)
             tokenizer.save_pretrained(out)
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise FetchError(f"the converted weights could not be written to {out}: {error}") from None
     return out
 
@@ -113,8 +113,6 @@ def quiet() -> Iterator[None]:
 def _clear_errors(gguf: Path) -> Iterator[None]:
     try:
         yield
-    except OSError:
-        raise
     except Exception as error:
         # A cut or damaged file fails in as many ways as there are bytes (ValueError, struct.error, KeyError, ...).
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

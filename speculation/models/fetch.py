@@ -84,8 +84,11 @@ def fetch(model_id: str, models_dir: Path, progress: Progress, plan: Plan | None
     folder = store.folder_of(model_id, models_dir)
     if store.is_ready(folder):
         return folder
-    with store.locked(
-        model_id, models_dir, on_wait=lambda: progress("waiting for another process that fetches it", 0, 0)
+    with (
+        _disk_errors_said(models_dir),
+        store.locked(
+            model_id, models_dir, on_wait=lambda: progress("waiting for another process that fetches it", 0, 0)
+        ),
     ):
         plan = plan or make_plan(model_id, models_dir)
         if store.is_ready(folder) or plan is None:
@@ -93,11 +96,10 @@ def fetch(model_id: str, models_dir: Path, progress: Progress, plan: Plan | None
         store.check_room(models_dir, plan.n_disk, model_id)
         staging = store.staging_of(model_id, models_dir)
         staging.mkdir(parents=True, exist_ok=True)
-        with _full_disk_said(models_dir):
-            if plan.gguf:
-                _fetch_gguf(plan, plan.gguf, staging, progress)
-            else:
-                _fetch_snapshot(plan, staging, progress)
+        if plan.gguf:
+            _fetch_gguf(plan, plan.gguf, staging, progress)
+        else:
+            _fetch_snapshot(plan, staging, progress)
         shutil.rmtree(staging)
     return folder
 
@@ -173,7 +175,7 @@ def _removed_on_refusal(staging: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _full_disk_said(models_dir: Path) -> Iterator[None]:
+def _disk_errors_said(models_dir: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

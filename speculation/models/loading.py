@@ -38,7 +38,7 @@ def resolve(ref: str, models_dir: Path) -> Path:
 
 
 def _converted(gguf: Path, models_dir: Path) -> Path:
-    with gguf.open("rb") as file:
+    with _clear_errors(gguf), gguf.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     # By content, not by place: a file that was replaced is another model.
     model_id = f"local/{NOT_IN_AN_ID.sub('-', gguf.stem)}-{sha256[:12]}"
