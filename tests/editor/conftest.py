@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workshop import StubEngine, Workshop, workshop_in
+from workshop import PacedEngine, Workshop, workshop_in
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def shared_workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worksh
 
 
 @pytest.fixture
-def engine() -> Iterator[StubEngine]:
-    engine = StubEngine()
+def engine() -> Iterator[PacedEngine]:
+    engine = PacedEngine()
     try:
         yield engine
     finally:

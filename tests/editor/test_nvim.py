@@ -1,13 +1,13 @@
 """What the Neovim plugin promises, in a real Neovim against the real language server.
 
-The engine is a stub (stub_engine.py): it carries out `s/old/new/` on the source, one line a pass, `slowly` if told so.
+The engine is a stand-in (paced_engine.py): it carries out `s/old/new/` on the source, one line a pass.
 """
 
 import re
 import time
 
 import pytest
-from workshop import Editor, StubEngine, Workshop, wait_for
+from workshop import Editor, PacedEngine, Workshop, wait_for
 
 pytestmark = pytest.mark.editor
 
@@ -29,7 +29,7 @@ SLOW = "slowly s/y/radius2/"
 
 
 @pytest.fixture
-def editor(workshop: Workshop, engine: StubEngine) -> Editor:
+def editor(workshop: Workshop, engine: PacedEngine) -> Editor:
     return workshop.open(CODE, {"server": {"url": engine.url}})
 
 
@@ -44,7 +44,7 @@ def start_slowly(editor: Editor, preview: str = "radius2 = x * x") -> None:
     assert editor.text() == CODE
 
 
-def wait_until_idle(engine: StubEngine) -> None:
+def wait_until_idle(engine: PacedEngine) -> None:
     wait_for(lambda: engine.counts()["n_active"] == 0, "the engine to be idle")
 
 
@@ -83,7 +83,7 @@ def test_without_an_instruction_it_asks_and_warms_up_meanwhile(editor: Editor) -
     editor.wait_for_text(renamed(CODE))
 
 
-def test_escape_at_the_prompt_leaves_nothing_behind(editor: Editor, engine: StubEngine) -> None:
+def test_escape_at_the_prompt_leaves_nothing_behind(editor: Editor, engine: PacedEngine) -> None:
     editor.nvim.input(":4,8Stet<CR>")
     wait_for(lambda: "Stet:" in editor.screen(), "the prompt")
     editor.type("<Esc>")
@@ -104,14 +104,14 @@ def test_the_stream_is_shown_outside_the_buffer(editor: Editor) -> None:
     wait_for(lambda: editor.lua("return require('stet').status()") == "", "the status to go")
 
 
-def test_what_comes_above_the_first_line_is_in_sight(workshop: Workshop, engine: StubEngine) -> None:
+def test_what_comes_above_the_first_line_is_in_sight(workshop: Workshop, engine: PacedEngine) -> None:
     editor = workshop.open("a = 1\nb = 2\n", {"server": {"url": engine.url}})
     editor.type(":1,2Stet slowly s/a/first/<CR>")
     editor.wait_for_preview("first = 1")
 
 
 @pytest.mark.parametrize("command", ["StetCancel", "StetReject"])
-def test_cancel_leaves_the_buffer_alone_and_the_engine_idle(editor: Editor, engine: StubEngine, command: str) -> None:
+def test_cancel_leaves_the_buffer_alone_and_the_engine_idle(editor: Editor, engine: PacedEngine, command: str) -> None:
     start_slowly(editor)
     editor.type(f":{command}<CR>")
     passes = engine.counts()["n_passes"]
@@ -124,7 +124,7 @@ def test_cancel_leaves_the_buffer_alone_and_the_engine_idle(editor: Editor, engi
     assert [line for line in editor.messages() if "cancelled" not in line] == []
 
 
-def test_closing_the_buffer_cancels(editor: Editor, engine: StubEngine) -> None:
+def test_closing_the_buffer_cancels(editor: Editor, engine: PacedEngine) -> None:
     start_slowly(editor)
     editor.type(":bwipeout<CR>")
     wait_until_idle(engine)
@@ -154,7 +154,7 @@ def test_typing_elsewhere_goes_on_undisturbed(editor: Editor) -> None:
     assert editor.text() == CODE
 
 
-def test_an_edit_inside_the_range_ends_the_rewrite_and_stays(editor: Editor, engine: StubEngine) -> None:
+def test_an_edit_inside_the_range_ends_the_rewrite_and_stays(editor: Editor, engine: PacedEngine) -> None:
     start_slowly(editor)
     editor.type("7Gx")
     edited = editor.text()
@@ -166,7 +166,7 @@ def test_an_edit_inside_the_range_ends_the_rewrite_and_stays(editor: Editor, eng
     assert editor.text() == edited
 
 
-def test_a_killed_engine_is_said_in_one_line_and_the_next_rewrite_works(editor: Editor, engine: StubEngine) -> None:
+def test_a_killed_engine_is_said_in_one_line_and_the_next_rewrite_works(editor: Editor, engine: PacedEngine) -> None:
     start_slowly(editor)
     engine.kill()
     wait_for(lambda: editor.messages(), "an error message")
@@ -194,7 +194,7 @@ NO_FINAL_NEWLINE = "a\n\n{0}\n{0}"
 
 
 @pytest.mark.parametrize("template", [CRLF, TABS, EMOJI, NO_FINAL_NEWLINE])
-def test_bytes_outside_the_change_stay(workshop: Workshop, engine: StubEngine, template: str) -> None:
+def test_bytes_outside_the_change_stay(workshop: Workshop, engine: PacedEngine, template: str) -> None:
     before, after = template.format("a"), template.format("z")
     editor = workshop.open(before, {"server": {"url": engine.url}})
     editor.type(":3,4Stet s/a/z/<CR>")
@@ -215,6 +215,29 @@ def test_without_auto_accept_the_user_decides(editor: Editor) -> None:
     editor.wait_for_preview("radius2 = x * x")
     editor.type("ggO# above<Esc>:StetAccept<CR>")
     editor.wait_for_text("# above\n" + renamed(CODE))
+
+
+def test_a_key_between_accept_and_edit_costs_nothing(editor: Editor) -> None:
+    """The edit is for a version that is gone by then: refused, asked for again, applied."""
+    editor.lua(
+        """
+        local edit = require('stet.edit')
+        local apply = edit.apply
+        edit.apply = function(...)
+          edit.apply = apply
+          vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# pressed' })
+          return apply(...)
+        end
+        """
+    )
+    editor.type(":4,8Stet s/y/radius2/<CR>")
+    editor.wait_for_text("# pressed\n" + renamed(CODE))
+
+
+def test_a_rewrite_that_changes_nothing_says_so(editor: Editor) -> None:
+    editor.type(":4,8Stet s/nowhere/found/<CR>")
+    editor.wait_for_message("nothing to change")
+    assert (editor.text(), editor.marks()) == (CODE, 0)
 
 
 def test_commands_without_a_rewrite_say_so(editor: Editor) -> None:

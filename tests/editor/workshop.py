@@ -58,8 +58,8 @@ def kill_all_with(variable: str) -> None:
             continue
 
 
-class StubEngine:
-    """The stub as its own process, so that it can be killed like a real engine."""
+class PacedEngine:
+    """The engine of paced_engine.py as its own process, so that it can be killed like a real engine."""
 
     def __init__(self) -> None:
         with socket.socket() as free:
@@ -72,8 +72,8 @@ class StubEngine:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, str(HERE / "stub_engine.py"), str(self.port)])
-        wait_for(self._answers, "the stub engine")
+        self.process = subprocess.Popen([sys.executable, str(HERE / "paced_engine.py"), str(self.port)])
+        wait_for(self._answers, "the paced engine")
 
     def kill(self) -> None:
         self.process.kill()

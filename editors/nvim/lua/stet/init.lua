@@ -18,8 +18,7 @@ local M = {}
 ---@field buf integer
 ---@field client vim.lsp.Client
 ---@field request? integer id of stet/rewrite while it is unanswered
----@field message string
----@field result? table the answer to stet/rewrite
+---@field message string what it is doing, with its figures
 
 ---@type table<integer, stet.Job> by buffer
 local jobs = {}
@@ -85,7 +84,7 @@ local function accept(job, n_tries)
       say_error(err.message)
     elseif answer.applied then
       close(job)
-      say((job.message:gsub(' %(.*', '')))
+      say(job.message)
     elseif (n_tries or 1) < TRIES then
       -- A key was pressed between the request and the edit. By now the server knows of it.
       accept(job, (n_tries or 1) + 1)
@@ -109,14 +108,11 @@ local function on_answer(job, err, result)
   elseif result.status == 'unchanged' then
     close(job)
     say('nothing to change')
+  elseif M.config().auto_accept then
+    accept(job)
   else
-    job.result = result
-    if M.config().auto_accept then
-      accept(job)
-    else
-      job.message = job.message .. ' (:StetAccept or :StetReject)'
-      preview.draw(job.buf, vim.tbl_extend('force', result, { message = job.message }))
-    end
+    local message = job.message .. ' (:StetAccept or :StetReject)'
+    preview.draw(job.buf, vim.tbl_extend('force', result, { message = message }))
   end
 end
 

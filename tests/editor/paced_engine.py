@@ -1,7 +1,7 @@
 """An engine for the editor tests: an OpenAI-compatible server that answers at the pace it is told, and counts.
 
 It holds no model. Its answer is the request's prediction with the substitution `s/old/new/` that stands in the
-instruction; a word `slowly` makes a pass take SLOW_S. One line of the answer is one pass. Run: stub_engine.py PORT
+instruction; a word `slowly` makes a pass take SLOW_S. One line of the answer is one pass. Run: paced_engine.py PORT
 """
 
 import json
@@ -43,8 +43,8 @@ class Engine(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        models = {"object": "list", "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "test"}]}
-        self.send_json({"/health": {"status": "ok", "model": "stub", **counts}, "/v1/models": models}[self.path])
+        models = {"object": "list", "data": [{"id": "paced", "object": "model", "created": 0, "owned_by": "test"}]}
+        self.send_json({"/health": {"status": "ok", "model": "paced", **counts}, "/v1/models": models}[self.path])
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -82,7 +82,7 @@ class Engine(BaseHTTPRequestHandler):
 
     def send_event(self, delta: dict[str, str], finish: str | None, extension: dict[str, Any]) -> None:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        event = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "stub", "choices": [choice]}
+        event = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "paced", "choices": [choice]}
         self.wfile.write(f"data: {json.dumps({**event, 'stet': extension})}\n\n".encode())
         self.wfile.flush()
 
