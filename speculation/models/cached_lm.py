@@ -13,11 +13,16 @@ from itertools import count
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from speculation.errors import ModelError
+
 PREFILL_CHUNK = {"cpu": 128}
 """Positions of one prefill pass by device: on a CPU a chunk must end soon enough for a cancel."""
 PREFILL_CHUNK_GPU = 1024
 MIN_SHARED = 0.5
 """A cache that shares less of itself with the new prefix is left for its own file when the budget allows."""
+
+CROPPABLE = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Layers whose state is keys and values by position; others keep a running state that can't be rolled back."""
 
 MEASURED_Q = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 LONG_PASS_S = 0.5
@@ -34,7 +39,7 @@ class _Slot:
 
 
 class CachedLM:
-    """Logits of a causal LM after any prefix, at the price of the tokens that are new."""
+    """Logits of a causal LM after any prefix, at the price of the tokens that are new. Raises ModelError."""
 
     def __init__(self, model: PreTrainedModel, kv_budget_bytes: int) -> None:
         self.model = model
@@ -42,6 +47,11 @@ class CachedLM:
         self._budget = kv_budget_bytes
         self._slots: list[_Slot] = []
         config = model.config.get_text_config()
+        if others := set(getattr(config, "layer_types", None) or ()) - CROPPABLE:
+            raise ModelError(
+                f"A {config.model_type} model can't be used: its {', '.join(sorted(others))} layers can't take back a "
+                "refused draft. Choose a model whose layers all are attention."
+            )
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         self.kv_bytes_per_token = 2 * config.num_hidden_layers * n_kv_heads * head_dim * model.dtype.itemsize
@@ -74,9 +84,10 @@ class CachedLM:
 
     def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
         """Feed prefix in chunks; yields the tokens held, first what was there already. Each chunk is one pass."""
-        slot, n_held = self._follow(prefix)
+        _, n_held = self._follow(prefix)
         yield n_held
         while n_held < len(prefix):
+            slot, n_held = self._follow(prefix)  # since the yield another request may have had the caches
             chunk = list(prefix[n_held : n_held + self.chunk])
             self._forward(slot, chunk, n_logits=1)
             n_held += len(chunk)
@@ -98,6 +109,7 @@ class CachedLM:
 
     @torch.inference_mode()
     def _forward(self, slot: _Slot, token_ids: list[int], n_logits: int) -> torch.Tensor:
+        self._make_room(self._budget // self.kv_bytes_per_token - len(token_ids), keep=slot)
         try:
             output = self.model(
                 input_ids=torch.tensor([token_ids], device=self._device),
@@ -129,21 +141,25 @@ class CachedLM:
     def _branch(self, slot: _Slot | None, n_shared: int) -> _Slot:
         """A new slot for another prefix; what it shares with the old one is copied, not fed again."""
         if slot is None or not n_shared:
-            new = _Slot(DynamicCache(config=self.model.config))
+            # Without the config: layers with a sliding window get a whole cache too, which can be cropped.
+            new = _Slot(DynamicCache())
         else:
             new = _Slot(copy.deepcopy(slot.cache), list(slot.token_ids))
         self._slots.append(new)
         return new
 
     def _has_room(self, best: _Slot, prefix: Sequence[int]) -> bool:
-        """Make room for one more cache of this length, the longest unused ones go first; False if it can't be."""
-        room = self._budget // self.kv_bytes_per_token - max(len(prefix), len(best.token_ids))
+        """Make room for one more cache of this length beside the best one; False if it can't be."""
+        return self._make_room(self._budget // self.kv_bytes_per_token - max(len(prefix), len(best.token_ids)), best)
+
+    def _make_room(self, n_tokens: int, keep: _Slot) -> bool:
+        """Hold n_tokens at most: the longest unused caches go, but for one that is kept; False if that is not enough."""
+        n_held = sum(len(slot.token_ids) for slot in self._slots)
         for slot in sorted(self._slots, key=lambda s: s.used):
-            if sum(len(s.token_ids) for s in self._slots) <= room:
-                break
-            if slot is not best:
+            if n_held > n_tokens and slot is not keep:
                 self._slots.remove(slot)
-        return sum(len(s.token_ids) for s in self._slots) <= room
+                n_held -= len(slot.token_ids)
+        return n_held <= n_tokens
 
     def pass_seconds(self) -> dict[int, float]:
         """Measure T(q): seconds of one pass over q positions behind a short prefix, the better of two tries.
