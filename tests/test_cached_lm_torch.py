@@ -194,6 +194,17 @@ def test_a_prefill_survives_that_every_cache_is_dropped_meanwhile() -> None:
     check(lm, BASES[0])
 
 
+def test_a_prefill_is_done_when_another_request_did_it_meanwhile() -> None:
+    lm = Counted()
+    lm.chunk = 10
+    prefill = lm.prefill(BASES[0])
+    next(prefill)
+    run_prefill(lm, BASES[0])
+    lm.fed.clear()
+    assert list(prefill) == [len(BASES[0])]
+    assert lm.fed == []
+
+
 def test_two_requests_taking_turns_both_come_out_right() -> None:
     lm = CachedLM(MODEL, ROOMY)
     prompts = [tuple(BASES[0]), (*BASES[0][:35], 1, 2), tuple(BASES[1])]

@@ -88,8 +88,8 @@ class CachedLM:
         yield n_held
         while n_held < len(prefix):
             slot, n_held = self._follow(prefix)  # since the yield another request may have had the caches
-            chunk = list(prefix[n_held : n_held + self.chunk])
-            self._forward(slot, chunk, n_logits=1)
+            if chunk := list(prefix[n_held : n_held + self.chunk]):
+                self._forward(slot, chunk, n_logits=1)
             n_held += len(chunk)
             yield n_held
 
@@ -153,7 +153,7 @@ class CachedLM:
         return self._make_room(self._budget // self.kv_bytes_per_token - max(len(prefix), len(best.token_ids)), best)
 
     def _make_room(self, n_tokens: int, keep: _Slot) -> bool:
-        """Hold n_tokens at most: the longest unused caches go, but for one that is kept; False if that is not enough."""
+        """Hold n_tokens at most: the longest unused caches go, all but one; False if that is not enough."""
         n_held = sum(len(slot.token_ids) for slot in self._slots)
         for slot in sorted(self._slots, key=lambda s: s.used):
             if n_held > n_tokens and slot is not keep:

@@ -51,8 +51,8 @@ class Tokenizer:
 
         Equal to apply_chat_template for ordinary text (templates that trim the content get it untrimmed).
         """
-        if not messages:
-            raise ConfigError("messages must not be empty: at least one message with role and content is needed")
+        if not messages or not all(isinstance(m.get(key), str) for m in messages for key in ("role", "content")):
+            raise ConfigError("messages must be one or more, each with role and content as text")
         # Contents are put in after rendering, so that control tokens are only those that the template wrote.
         marks = {f"\ue000{secrets.token_hex(8)}\ue001": message["content"] for message in messages}
         marked = [{"role": m["role"], "content": mark} for m, mark in zip(messages, marks, strict=True)]
@@ -114,10 +114,11 @@ class StopTexts:
     def push(self, text: str) -> str:
         """The text that is certain to stand before any stop text."""
         self._held += text
-        starts = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
-        if starts:
+        # The one that is complete first, so that the output does not depend on how the text is cut into chunks.
+        ends = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if ends:
             self.is_stopped = True
-            text, self._held = self._held[: min(starts)], ""
+            text, self._held = self._held[: min(ends)[1]], ""
             return text
         n_held = max((self._n_begun(stop) for stop in self._stops), default=0)
         split = len(self._held) - n_held
