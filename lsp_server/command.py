@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 from rich.status import Status
 
+from lsp_server.compare import comparison
 from lsp_server.documents import Snapshot
 from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Request
@@ -50,6 +51,8 @@ class Options:
     seed: int | None
     write: bool
     json: bool
+    is_shown: bool = True
+    """Whether the diff is printed as it comes."""
 
 
 @click.command()
@@ -60,6 +63,7 @@ class Options:
 @click.option("--write", is_flag=True, help="Put the new text into FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, stats.")
 @click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")
+@click.option("--compare", is_flag=True, help="Then do it again by plain decoding, and show both side by side.")
 @click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, show_default=True, help="0 is greedy.")
 @click.option("--seed", type=int, help="Makes a temperature above 0 repeatable.")
 def rewrite(
@@ -70,16 +74,23 @@ def rewrite(
     write: bool,
     as_json: bool,
     no_draft: bool,
+    compare: bool,
     temperature: float,
     seed: int | None,
 ) -> None:
     """Rewrite FILE as INSTRUCTION says, and print the change as a unified diff."""
-    options = Options(model, not no_draft, temperature, seed, write, as_json)
+    options = Options(model, not no_draft, temperature, seed, write, as_json, is_shown=not as_json)
     snapshot = read_file(file)
     region = find_lines(snapshot, lines, file)
     prompt = build_prompt(snapshot, region, task_text(instruction, None, (), snapshot), file.name)
+    table = None
     try:
         hunks, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options))
+        if compare:
+            click.echo(f"{figures(hunks, stats)}\nThe same by plain decoding, which takes a while:", err=True)
+            plain = replace(options, draft=False, is_shown=False)
+            plain_hunks, plain_stats = asyncio.run(write_diff(snapshot, region, prompt, file, plain))
+            table = comparison(stats, plain_stats, plain_hunks == hunks)
     except KeyboardInterrupt:
         click.echo("stet: stopped; nothing was changed", err=True)
         raise SystemExit(130) from None
@@ -90,7 +101,10 @@ def rewrite(
         diff = UnifiedDiff(file.as_posix(), snapshot.lines)
         pieces = [*diff.feed(hunks, 0), *diff.finish()]
         click.echo(json.dumps({"diff": "".join(pieces), "new_text": new_text, "stats": stats}))
-    click.echo(figures(hunks, stats), err=True)
+    if table is None:
+        click.echo(figures(hunks, stats), err=True)
+    else:
+        Console(stderr=True).print(table)
 
 
 def read_file(file: Path) -> Snapshot:
@@ -128,7 +142,7 @@ def find_lines(snapshot: Snapshot, lines: tuple[int, int] | None, file: Path) ->
 async def write_diff(
     snapshot: Snapshot, region: Region, prompt: Prompt, file: Path, options: Options
 ) -> tuple[list[Hunk], dict[str, Any]]:
-    """Have the model write; prints the diff as it comes unless --json. Returns hunks on the file's lines, and figures."""
+    """Have the model write, print the diff as it comes; returns the hunks on the file's lines, and figures."""
     client = EngineClient(Settings(model=options.model))
     request = Request(
         prompt.messages,
@@ -160,7 +174,7 @@ async def write_diff(
 def echo(pieces: Iterator[str], options: Options) -> None:
     """Print pieces of a diff, byte for byte."""
     for piece in pieces:
-        if not options.json:
+        if options.is_shown:
             click.echo(piece.encode("utf-8", "surrogateescape"), nl=False)
 
 

@@ -107,7 +107,7 @@ def _locate(session: Session, params: Params) -> tuple[Snapshot, Region]:
     snapshot = session.documents.get(params.uri)
     if params.version is not None and params.version != snapshot.version:
         raise Modified(
-            f"the rewrite is for version {params.version} of the document, which is at {snapshot.version} now; try again"
+            f"the rewrite is for version {params.version} of the document, but it is at {snapshot.version}; try again"
         )
     start, end = params.range["start"], params.range["end"]
     if start["line"] >= len(snapshot.starts):

@@ -2,7 +2,6 @@
 
 import os
 
-# Before torch loads its OpenMP: threads that wait spin for a moment only. By default they spin so long that a second busy
-# process on the machine (a compiler, a language server) makes a pass up to twenty
-# times slower; see docs/experiments.md.
+# Before torch loads its OpenMP: threads that wait spin for a moment only. By default they spin so long that a second
+# busy process (a compiler, a language server) makes a pass up to twenty times slower: see docs/experiments.md.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
