@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import tiny
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-import tiny  # noqa: E402
-
-from speculation.decoding import decode  # noqa: E402
-from speculation.drafters.chain import NoDrafts  # noqa: E402
-from speculation.errors import ModelError  # noqa: E402
-from speculation.models.cached_lm import CachedLM  # noqa: E402
-from speculation.models.verify import TorchTarget  # noqa: E402
-from speculation.types import Sampling  # noqa: E402
+from speculation.decoding import decode
+from speculation.drafters.chain import NoDrafts
+from speculation.errors import ModelError
+from speculation.models.cached_lm import CachedLM
+from speculation.models.verify import TorchTarget
+from speculation.types import Sampling
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)

@@ -4,22 +4,21 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
+import tiny
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-import tiny  # noqa: E402
-
-from speculation.acceptance import Acceptance  # noqa: E402
-from speculation.decoding import Drafts, decode  # noqa: E402
-from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts  # noqa: E402
-from speculation.drafters.copy import CopyDrafter  # noqa: E402
-from speculation.drafters.lookup import PromptLookupDrafter  # noqa: E402
-from speculation.drafters.suffix import SuffixDrafter  # noqa: E402
-from speculation.models.cached_lm import CachedLM  # noqa: E402
-from speculation.models.small_lm import TorchSmallLM  # noqa: E402
-from speculation.models.verify import TorchTarget  # noqa: E402
-from speculation.types import Draft, Sampling, Step  # noqa: E402
+from speculation.acceptance import Acceptance
+from speculation.decoding import Drafts, decode
+from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
+from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.lookup import PromptLookupDrafter
+from speculation.drafters.suffix import SuffixDrafter
+from speculation.models.cached_lm import CachedLM
+from speculation.models.small_lm import TorchSmallLM
+from speculation.models.verify import TorchTarget
+from speculation.types import Draft, Sampling, Step
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)

@@ -7,19 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+import tiny
+import torch
+from scipy import stats
 
-torch = pytest.importorskip("torch")
-np: Any = pytest.importorskip("numpy")
-stats: Any = pytest.importorskip("scipy.stats")
-import tiny  # noqa: E402
-
-from speculation.decoding import Drafts, decode  # noqa: E402
-from speculation.drafters.chain import NoDrafts  # noqa: E402
-from speculation.models.cached_lm import CachedLM  # noqa: E402
-from speculation.models.small_lm import TorchSmallLM  # noqa: E402
-from speculation.models.verify import TorchTarget, distribution  # noqa: E402
-from speculation.types import Draft, Sampling  # noqa: E402
+from speculation.decoding import Drafts, decode
+from speculation.drafters.chain import NoDrafts
+from speculation.models.cached_lm import CachedLM
+from speculation.models.small_lm import TorchSmallLM
+from speculation.models.verify import TorchTarget, distribution
+from speculation.types import Draft, Sampling
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)

@@ -7,14 +7,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import tiny
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("torch")
-import tiny  # noqa: E402
-
-from speculation.errors import ConfigError, ModelError  # noqa: E402
-from speculation.models.tokenizer import StopTexts, TextStream, Tokenizer  # noqa: E402
+from speculation.errors import ConfigError, ModelError
+from speculation.models.tokenizer import StopTexts, TextStream, Tokenizer
 
 pytestmark = pytest.mark.torch
 unhurried = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
