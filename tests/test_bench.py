@@ -1,0 +1,135 @@
+"""Replay counts what it says it counts, and says what it can't read. A byte is a token here: no tokenizer is needed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from speculation.bench import tasks as edit_tasks
+from speculation.bench.replay import RecordedTarget, load_cost, replay
+from speculation.bench.tasks import Task
+from speculation.cli.bench import bench
+from speculation.errors import ConfigError
+from speculation.gamma import CostCurve
+from speculation.types import Draft, Verdict
+
+
+class Bytes:
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+SOURCE = "".join(f"def f{i}(a):\n    return a + {i}\n\n" for i in range(20))
+RENAME = Task("rename", "python", "call f7 seven", SOURCE, SOURCE.replace("f7", "seven"))
+FLAT = CostCurve({1: 1.0, 128: 1.0, 256: 2.0})
+
+
+def check(drafter: str, *tasks: Task, **options: Any) -> dict[str, Any]:
+    return replay(tasks or (RENAME,), Bytes(), cost=FLAT, drafter=drafter, **options).report()
+
+
+def test_plain_decoding_takes_a_pass_a_token() -> None:
+    report = check("none")
+    n_tokens = len(RENAME.after) + 1  # and the end
+    assert (report["tokens"], report["passes"]) == (n_tokens, n_tokens)
+    assert (report["tokens_per_pass"], report["speedup"], report["drafted_per_token"]) == (1.0, 1.0, 0.0)
+
+
+def test_drafts_save_passes_and_stet_saves_more_than_prompt_lookup() -> None:
+    lookup, stet = check("prompt-lookup:2:12"), check("stet")
+    assert 1 < lookup["tokens_per_pass"] <= 13
+    assert stet["speedup"] > lookup["speedup"]
+    assert stet["tokens"] == lookup["tokens"] == len(RENAME.after) + 1
+
+
+def test_an_unchanged_file_is_copied_in_few_passes() -> None:
+    report = check("stet", Task("same", "python", "nothing", SOURCE, SOURCE))
+    assert report["passes"] <= len(SOURCE) / 256 + 3
+
+
+def test_the_store_learns_from_task_to_task() -> None:
+    """Where every copy is refused, drafts become fewer; a store per task would draft as much each time."""
+    unlike = Task("unlike", "x", "x", "abc" * 40, "".join(f"a{i:02d}c{99 - i:02d}" for i in range(60)))
+    alone, together = check("stet", unlike), check("stet", *[unlike] * 6)
+    assert together["drafted_per_token"] < 0.9 * alone["drafted_per_token"]
+
+
+def test_a_drafter_does_not_learn_where_the_recording_ends() -> None:
+    """Once the last draft was cut to the recording's length, which no real run can do."""
+    report = check("prompt-lookup:3:40", Task("same", "", "x", "abcabc" * 30, "abcabc" * 5))
+    assert report["tokens"] == 31
+    assert report["drafted_per_token"] * 31 == pytest.approx(40, abs=0.2)
+
+
+def test_long_tasks_are_left_out() -> None:
+    assert check("none", RENAME, Task("short", "", "x", "a", "b"), max_tokens=10)["tasks"] == 1
+
+
+def test_figures_by_language_add_up() -> None:
+    report = check("stet", RENAME, Task("other", "go", "x", "package a\n", "package b\n"))
+    assert set(report["by_language"]) == {"python", "go"}
+    assert sum(row["tokens"] for row in report["by_language"].values()) == report["tokens"]
+
+
+def test_the_recorded_target_keeps_what_was_recorded() -> None:
+    target = RecordedTarget(2, [5, 6, 7, -1])
+    assert target.verify([1, 2], Draft((5, 6, 9))) == Verdict(2, 7)
+    assert target.verify([1, 2, 5, 6], Draft((7,))) == Verdict(1, -1)
+    assert target.verify([1, 2], Draft()) == Verdict(0, 5)
+
+
+@pytest.mark.parametrize("name", ["stets", "prompt-lookup", "prompt-lookup:0:12", "prompt-lookup:a:b", "none:1"])
+def test_an_unknown_drafter_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="drafter must be"):
+        check(name)
+
+
+def test_a_cost_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "cost.json"
+    path.write_text('{"1": 0.5, "3": 0.9}')
+    assert load_cost(str(path)).seconds(2) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"2": 1}', '{"a": 1}', '{"1": "x"}', "1"])
+def test_a_bad_cost_file_is_said(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "cost.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match="cost must be"):
+        load_cost(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not list"),
+        ('{"before": "a", "after": "b"}', "instruction is missing"),
+        ('{"before": "a", "after": 1, "instruction": "c"}', "after is missing or not text"),
+    ],
+)
+def test_a_bad_task_file_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"before": "a", "after": "b", "instruction": "c"}\n\n' + text)
+    with pytest.raises(ConfigError, match=rf"tasks\.jsonl:3: .*{said}"):
+        edit_tasks.load([path])
+
+
+def test_a_missing_task_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="wanted a file of JSON lines"):
+        edit_tasks.load([tmp_path / "none.jsonl"])
+
+
+@pytest.mark.model
+def test_replay_from_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    fields = {"before": RENAME.before, "after": RENAME.after, "instruction": "rename", "language": "Python"}
+    path.write_text(json.dumps(fields))
+    result = CliRunner().invoke(bench, ["replay", str(path), "--cost", "flat", "--json"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["tasks"] == 1
+    assert report["speedup"] > 3
+    assert {"tokens", "passes", "tokens_per_pass", "drafted_per_token", "by_language"} <= set(report)

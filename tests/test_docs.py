@@ -1,0 +1,91 @@
+"""The README and the other documents say what is true: each command parses, each setting and preset stands in them."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from lsp_server.cli import main
+from lsp_server.settings import KEYS, Settings
+from speculation.config import PRESETS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "editors/nvim/README.md"]
+
+
+def shell_lines(text: str) -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.S)
+    return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def check_parses(arguments: list[str]) -> None:
+    """The command exists and takes these options and arguments; nothing is run."""
+    command: click.Command = main
+    context = click.Context(main, info_name="stet")
+    while isinstance(command, click.Group):
+        name, arguments = arguments[0], arguments[1:]
+        found = command.get_command(context, name)
+        assert found is not None, f"no command {name!r} in {context.command_path}"
+        command, context = found, click.Context(found, parent=context, info_name=name)
+    command.parse_args(context, list(arguments))
+
+
+@pytest.mark.parametrize("line", [line for line in shell_lines(README) if line.startswith("stet ")])
+def test_every_command_in_the_readme_parses(line: str) -> None:
+    check_parses(shlex.split(line)[1:])
+
+
+def test_the_readme_has_its_commands() -> None:
+    lines = shell_lines(README)
+    assert {"make demo", "make test"} <= set(lines)
+    assert sum(line.startswith("stet ") for line in lines) >= 5
+
+
+@pytest.mark.parametrize("line", [line for line in shell_lines(README) if line.startswith("make ")])
+def test_every_make_target_in_the_readme_exists(line: str) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert re.search(rf"^{line.split()[1]}:", makefile, flags=re.M)
+
+
+def test_every_option_that_the_readme_names_exists() -> None:
+    rewrite = main.get_command(click.Context(main), "rewrite")
+    assert rewrite is not None
+    known = {option for parameter in rewrite.params for option in parameter.opts}
+    sentence = re.search(r"`stet rewrite` also takes (.*?)\. The engine", README, flags=re.S)
+    assert sentence is not None
+    named = set(re.findall(r"`(--[a-z-]+)`", sentence[1]))
+    assert named and named <= known
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/protocol.md"])
+def test_every_setting_stands_in_the_documents_with_its_default(document: str) -> None:
+    text = (ROOT / document).read_text("utf-8")
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (`[^`]+`|none) \|", text, flags=re.M))
+    assert {name for name in rows if name in KEYS} == set(KEYS)
+    for name, (field, _, _) in KEYS.items():
+        default = getattr(Settings(), field)
+        said = rows[name].strip('`"')
+        shown = {None: "none", True: "true"}.get(default, f"{default:g}" if isinstance(default, float) else default)
+        assert said == shown, name
+
+
+def test_every_preset_stands_in_the_readme() -> None:
+    for preset in PRESETS.values():
+        row = re.search(rf"^\| `{preset.name}`.*$", README, flags=re.M)
+        assert row and preset.target.split("/")[1] in row[0]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8"))
+    missing = [link for link in links if not (document.parent / link).exists()]
+    assert not missing
+
+
+def test_every_neovim_command_in_the_readme_is_defined() -> None:
+    plugin = (ROOT / "editors/nvim/plugin/stet.lua").read_text("utf-8")
+    for name in set(re.findall(r":(Stet\w*)", README)):
+        assert f"'{name}'" in plugin
