@@ -250,7 +250,7 @@ def _counted(stats: Stats, step: Step) -> Stats:
         sources[step.draft.source] = SourceStats(
             n_drafts=old.n_drafts + 1,
             n_drafted=old.n_drafted + n_drafted,
-            n_tested=old.n_tested + min(step.n_accepted + 1, n_drafted),
+            n_tested=old.n_tested + min(step.n_accepted + 1, n_drafted, len(step.token_ids)),
             n_accepted=old.n_accepted + step.n_accepted,
         )
     return replace(

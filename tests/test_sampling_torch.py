@@ -80,7 +80,7 @@ def adjusted(logits: Sequence[float], sampling: Sampling) -> list[float]:
 
 def exact(rows: Callable[[Sequence[int]], Sequence[float]], sampling: Sampling, n: int) -> dict[tuple[int, ...], float]:
     """Probability of each output of n tokens."""
-    outputs = {(): 1.0}
+    outputs: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(n):
         outputs = {
             (*output, token): p * p_token

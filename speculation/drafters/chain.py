@@ -71,7 +71,9 @@ class DraftChain:
                 n_agreed += 1
             self._acceptance.observe(proposal.source, proposal.match_len, n_agreed, min(n_agreed + 1, n_tested))
         if draft.source == "lm":
-            self._acceptance.observe("lm", 0, n_accepted, min(n_accepted + 1, len(draft.token_ids)))
+            # A stop token among the accepted ones cuts the pass short: then no token was refused.
+            n_tested = min(n_accepted + 1, len(draft.token_ids), len(token_ids))
+            self._acceptance.observe("lm", 0, n_accepted, n_tested)
         for copier in self._copiers:
             copier.observe(token_ids)
 

@@ -1,0 +1,140 @@
+"""The aligner follows the output through the source and finds its place again at once. One letter is one token."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speculation.alignment import WINDOW, Aligner
+from speculation.drafters.copy import CopyDrafter
+
+LINES = [f"{name} = load({name})\n" for name in ("alpha", "beta", "gamma", "delta", "omega")]
+SOURCE = "".join(LINES)
+
+
+def after(source: str, output: str) -> Aligner:
+    aligner = Aligner([ord(c) for c in source])
+    aligner.observe([ord(c) for c in output])
+    return aligner
+
+
+def check(source: str, output: str, rest: str) -> None:
+    """After this output the source goes on with rest."""
+    place = after(source, output).best()
+    assert (source[place.position :] if place else "") == rest
+
+
+def n_missed(source: str, target: str) -> int:
+    """How many tokens of target the aligner did not foresee, one by one."""
+    aligner = Aligner([ord(c) for c in source])
+    missed = 0
+    for c in target:
+        place = aligner.best()
+        missed += place is None or source[place.position] != c
+        aligner.observe([ord(c)])
+    return missed
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 20, len(SOURCE) - 1])
+def test_while_the_output_is_the_source_the_cursor_follows(n: int) -> None:
+    check(SOURCE, SOURCE[:n], SOURCE[n:])
+    assert after(SOURCE, SOURCE[:n]).is_following
+
+
+def test_the_documented_example_offers_what_replaces_then_what_was_inserted_before() -> None:
+    check("abcdef", "abX", "def")
+    check("abcdef", "abXc", "def")
+    check("abcdef", "abXd", "ef")
+    assert not after("abcdef", "abX").is_following
+    assert after("abcdef", "abXd").is_following
+
+
+@pytest.mark.parametrize(
+    ("what", "target", "at_most"),
+    [
+        ("nothing", SOURCE, 0),
+        ("a line deleted", SOURCE.replace(LINES[1], ""), 2),
+        ("two lines deleted", SOURCE.replace(LINES[1] + LINES[2], ""), 2),
+        ("a line inserted", SOURCE.replace(LINES[2], "check()\n" + LINES[2]), len("check()\n") + 2),
+        ("a character substituted", SOURCE.replace("beta = ", "bexa = "), 1),
+        ("a character inserted", SOURCE.replace("beta = ", "betta = "), 2),
+        ("a character deleted", SOURCE.replace("beta = ", "bta = "), 2),
+        ("a word substituted by one as long", SOURCE.replace("beta = load", "beta = read"), 5),
+        ("a word substituted by a longer one", SOURCE.replace("gamma = load(", "gamma = read_all("), 11),
+        ("the end cut off", "".join(LINES[:3]), 0),
+        ("a new beginning", "# new\n" + SOURCE, 10),
+    ],
+)
+def test_after_an_edit_it_costs_about_the_new_text_and_no_more(what: str, target: str, at_most: int) -> None:
+    assert n_missed(SOURCE, target) <= at_most
+
+
+def test_after_a_deletion_the_first_token_shows_where_it_goes_on() -> None:
+    context = "these are twenty-four tokens. "
+    check(context + "abcdefgh", context + "abe", "fgh")
+
+
+def test_after_a_substitution_within_a_line_the_rest_of_the_line_is_next() -> None:
+    check("x = f(a, b)\ny = 1\n", "x = g", "(a, b)\ny = 1\n")
+
+
+def test_of_repeated_blocks_the_nearest_is_chosen() -> None:
+    source = "abcdeXabcdeYabcdeZ"
+    for n in (0, 6, 12):
+        check(source, source[:n] + "ab#", source[n + 3 :])  # written for c
+        check(source, source[:n] + "ab#c", source[n + 3 :])  # inserted before c
+        check(source, source[:n] + "ab#d", source[n + 4 :])
+
+
+def test_at_the_end_of_the_source_there_is_nothing_to_offer() -> None:
+    assert after("abc", "abc").best() is None
+    check("abc", "abcX", "")
+
+
+@pytest.mark.parametrize("output", ["", "x", "xyz"])
+def test_an_empty_source_offers_nothing(output: str) -> None:
+    assert after("", output).best() is None
+    assert CopyDrafter([]).propose(8).token_ids == ()
+
+
+def test_a_copy_says_how_much_agrees_before_it() -> None:
+    drafter = CopyDrafter([1, 2, 3, 4, 5, 6])
+    drafter.observe([1, 2])
+    draft = drafter.propose(3)
+    assert (draft.token_ids, draft.source, draft.match_len) == ((3, 4, 5), "copy", 2)
+    drafter.observe([9])
+    draft = drafter.propose(10)
+    assert (draft.token_ids, draft.source, draft.match_len) == ((4, 5, 6), "realign", 0)
+    drafter.observe([4])
+    draft = drafter.propose(10)
+    assert (draft.token_ids, draft.source, draft.match_len) == ((5, 6), "copy", 1)
+
+
+few = st.lists(st.integers(0, 3), max_size=30)
+
+
+@settings(deadline=None)
+@given(few, few)
+def test_a_place_is_in_the_source_and_its_match_is_true(source: list[int], output: list[int]) -> None:
+    aligner = Aligner(source)
+    for i, token in enumerate(output, start=1):
+        aligner.observe([token])
+        place = aligner.best()
+        if place is None:
+            continue
+        assert 0 <= place.position < len(source)
+        n = min(place.match_len, WINDOW)
+        assert source[place.position - n : place.position] == output[i - n : i]
+
+
+@settings(deadline=None)
+@given(few, few, few)
+def test_one_block_replaced_is_found_again(before: list[int], new: list[int], rest: list[int]) -> None:
+    """Behind the new text, six tokens that occur once are enough to follow to the end."""
+    anchor = [100, 101, 102, 103, 104, 105]
+    source = [*before, 50, 51, *anchor, *rest]
+    aligner = Aligner(source)
+    aligner.observe([*before, *(token + 10 for token in new), *anchor])
+    for i in range(len(rest)):
+        place = aligner.best()
+        assert place is not None and place.position == len(before) + 8 + i
+        aligner.observe([rest[i]])

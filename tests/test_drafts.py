@@ -1,0 +1,192 @@
+"""The chain of drafts: the best bet wins, every source learns on every pass, and gamma follows both ways."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from speculation.acceptance import Acceptance
+from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
+from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.suffix import SuffixDrafter
+from speculation.types import Draft
+
+
+class Says:
+    """A source of copies that always says the same."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.seen: list[int] = []
+
+    def propose(self, n_max: int) -> Draft:
+        return Draft(self.draft.token_ids[:n_max], self.draft.source, self.draft.match_len)
+
+    def observe(self, token_ids: Sequence[int]) -> None:
+        self.seen += token_ids
+
+
+class FakeLM:
+    """A small LM with fixed prices that writes sevens."""
+
+    def __init__(self, token_s: float, n_behind: int = 0) -> None:
+        self._token_s, self._n_behind = token_s, n_behind
+
+    def n_behind(self, prefix: Sequence[int]) -> int:
+        return self._n_behind
+
+    def token_s(self) -> float:
+        return self._token_s
+
+    def prefill_s(self, n_tokens: int) -> float:
+        return n_tokens * self._token_s / 10
+
+    def draft(self, prefix: Sequence[int], n_tokens: int) -> Draft:
+        return Draft((7,) * n_tokens, "lm")
+
+
+COPY = Draft(tuple(range(100)), "copy", 64)
+GUESS = Draft(tuple(range(50, 150)), "suffix", 1)
+
+
+def cheap(q: int) -> float:
+    return 1.0 + q / 100
+
+
+def dear(q: int) -> float:
+    return float(q)
+
+
+def chain(*drafts: Draft, small: FakeLM | None = None, cost=cheap, gamma_max: int = 64) -> DraftChain:  # type: ignore[no-untyped-def]
+    return DraftChain([Says(draft) for draft in drafts], Acceptance("python"), cost, gamma_max, small)
+
+
+def check(drafts: DraftChain, source: str, n_max: int = 1000) -> Draft:
+    draft = drafts.propose([1, 2, 3], n_max)
+    assert draft.source == source
+    return draft
+
+
+@pytest.mark.parametrize("order", [(COPY, GUESS), (GUESS, COPY)])
+def test_the_surer_source_wins_in_whatever_order_they_are_asked(order: tuple[Draft, Draft]) -> None:
+    check(chain(*order), "copy")
+
+
+def test_a_draft_is_never_longer_than_gamma_max_or_the_room() -> None:
+    assert len(check(chain(COPY, gamma_max=10), "copy").token_ids) == 10
+    assert check(chain(COPY), "copy", n_max=3).token_ids == (0, 1, 2)
+    for small in (None, FakeLM(0.001)):
+        assert chain(COPY, small=small).propose([1], 0) == Draft()
+        assert chain(COPY, small=small, gamma_max=0).propose([1], 100) == Draft()
+
+
+def test_nothing_to_copy_is_plain_decoding() -> None:
+    assert chain().propose([1], 10) == Draft()
+    assert chain(Draft((), "copy", 5)).propose([1], 10) == Draft()
+
+
+def test_the_small_lm_steps_in_where_it_pays() -> None:
+    assert check(chain(GUESS, small=FakeLM(0.01)), "lm").token_ids[:1] == (7,)
+    check(chain(COPY, small=FakeLM(0.01)), "copy")  # nothing is as cheap as a sure copy
+    check(chain(small=FakeLM(0.9)), "none")
+    check(chain(small=FakeLM(0.01, n_behind=100_000)), "none")  # it would have to read too much first
+
+
+def test_where_no_bet_pays_gamma_is_zero_and_comes_back() -> None:
+    """Nothing is bet, yet every source is scored: good copies bring the bets back."""
+    drafts = chain(COPY)
+    for _ in range(60):
+        draft = drafts.propose([1], 1000)
+        drafts.observe(draft, 0, [99])
+    assert drafts.propose([1], 1000) == Draft()
+    n_passes = 0
+    while not drafts.propose([1], 1000).token_ids:
+        drafts.observe(Draft(), 0, [0])  # the copy would have been right
+        n_passes += 1
+        assert n_passes < 200
+    assert n_passes > 0
+
+
+def test_where_every_position_costs_a_pass_nothing_is_bet() -> None:
+    assert chain(GUESS, cost=dear).propose([1], 1000) == Draft()
+
+
+def counts(drafts: DraftChain) -> dict[str, tuple[float, float]]:
+    """Tested and accepted by source, over all buckets of the file type."""
+    total: dict[str, tuple[float, float]] = {}
+    for (source, file_type, _), (tested, accepted) in drafts._acceptance.touched().items():
+        if file_type == "python":
+            old = total.get(source, (0.0, 0.0))
+            total[source] = (old[0] + tested, old[1] + accepted)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("written", "copy", "suffix"),
+    [
+        ([0, 1, 2, 99], (4, 3), (1, 0)),  # three right, then one wrong
+        ([0, 1, 2], (3, 3), (1, 0)),  # cut off by a stop token: nothing after it was tested
+        ([50, 51], (1, 0), (2, 2)),  # what was not used is scored as well
+        ([99], (1, 0), (1, 0)),
+    ],
+)
+def test_every_source_is_scored_on_what_came_out(
+    written: list[int], copy: tuple[int, int], suffix: tuple[int, int]
+) -> None:
+    drafts = chain(COPY, GUESS)
+    draft = drafts.propose([1], 1000)
+    drafts.observe(draft, len(written) - 1, written)
+    assert counts(drafts) == {"copy": copy, "suffix": suffix}
+
+
+@pytest.mark.parametrize(
+    ("n_accepted", "written", "wanted"),
+    [
+        (2, [7, 7, 5], (3, 2)),
+        (0, [5], (1, 0)),
+        (2, [7, 7], (2, 2)),  # cut off by a stop token among the drafted ones: none was refused
+        (4, [7, 7, 7, 7, 5], (4, 4)),
+    ],
+)
+def test_the_small_lm_is_scored_on_what_it_drafted(
+    n_accepted: int, written: list[int], wanted: tuple[int, int]
+) -> None:
+    drafts = chain(small=FakeLM(0.01))
+    drafts.observe(Draft((7,) * 4, "lm"), n_accepted, written)
+    assert counts(drafts) == {"lm": wanted}
+
+
+def test_a_draft_all_of_which_was_kept_has_no_refused_token() -> None:
+    drafts = chain(Draft((1, 2), "copy", 0))
+    drafts.observe(drafts.propose([0], 10), 2, [1, 2, 3])
+    assert counts(drafts) == {"copy": (2, 2)}
+
+
+def test_copiers_see_every_token_once() -> None:
+    copier = Says(COPY)
+    drafts = DraftChain([copier], Acceptance(""), cheap, 8)
+    for written in ([1], [2, 3], [4]):
+        drafts.observe(drafts.propose([0], 10), 0, written)
+    assert copier.seen == [1, 2, 3, 4]
+
+
+def test_a_real_rewrite_takes_few_passes() -> None:
+    """A hundred tokens, one substituted: three bets, not a hundred passes."""
+    source = list(range(100))
+    after = [*source[:40], 777, *source[41:]]
+    drafts = DraftChain((CopyDrafter(source), SuffixDrafter(source)), Acceptance("python"), lambda q: 1.0, 256)
+    done, n_passes = 0, 0
+    while done < len(after):
+        draft = drafts.propose([*source, *after[:done]], len(after) - done - 1)
+        kept = 0
+        while kept < len(draft.token_ids) and draft.token_ids[kept] == after[done + kept]:
+            kept += 1
+        drafts.observe(draft, kept, after[done : done + kept + 1])
+        done += kept + 1
+        n_passes += 1
+    assert n_passes <= 4
+
+
+def test_plain_and_fixed_drafts() -> None:
+    assert NoDrafts().propose([1], 10) == Draft()
+    assert len(FixedDrafts(Says(COPY), 5).propose([1], 10).token_ids) == 5
+    assert len(FixedDrafts(Says(COPY), 5).propose([1], 2).token_ids) == 2
