@@ -11,7 +11,7 @@ help: ## Show this list
 
 demo: $(VENV)/.stet ## Install, fetch the small preset's weights (1.6 GB), rewrite a sample file
 	$(BIN)/stet models fetch small --yes
-	$(BIN)/stet rewrite docs/demo/inventory.py "Add type hints to all parameters and return values" --model small --compare
+	$(BIN)/stet rewrite docs/demo/inventory.py "Rename the attribute items to stock everywhere" --model small --compare
 
 test: install ## Fetch the tiny preset's weights (0.5 GB), run all tests
 	$(BIN)/stet models fetch tiny --yes
