@@ -161,14 +161,12 @@ class Engine:
             stats = _counted(stats, step)
             text = stops.push(text_stream.push(step.token_ids))
             finish_reason: FinishReason | None = None
-            if step.token_ids[-1] in self._stop_ids or stops.is_stopped:
-                finish_reason = "stop"
-            elif stats.n_tokens >= n_max:
-                finish_reason = "length"
-            if finish_reason is not None:
+            is_ended = step.token_ids[-1] in self._stop_ids
+            if is_ended or stats.n_tokens >= n_max or stops.is_stopped:
                 if not stops.is_stopped:
                     text += stops.push(text_stream.flush())
                     text += stops.flush()
+                finish_reason = "stop" if is_ended or stops.is_stopped else "length"
                 stats = replace(stats, decode_s=time.perf_counter() - started)
             yield Chunk(
                 text=text,
