@@ -1,5 +1,6 @@
 """The engine as a library, on a tiny random model: what goes in, what comes out, and that only the time changes."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from speculation.acceptance import Store
 from speculation.config import EngineConfig
 from speculation.engine import Engine
 from speculation.errors import ConfigError, ContextTooLong, ModelError
+from speculation.gamma import CostCurve
 from speculation.types import Chunk, Stats
 
 pytestmark = pytest.mark.torch
@@ -134,6 +136,7 @@ def test_a_source_that_is_the_answer_is_copied_in_few_passes(engine: Engine, mon
     encode = engine._tokenizer.encode
     # What a random model writes is seldom what its text is encoded to.
     monkeypatch.setattr(engine._tokenizer, "encode", lambda text: plain if text == "the answer" else encode(text))
+    monkeypatch.setattr(engine, "_cost", CostCurve({1: 1.0, 64: 1.1}))  # not what a busy machine measures
     _, drafted, last = answer(engine, 40, source="the answer", file_type="python")
     assert drafted == plain
     assert last.stats is not None
@@ -331,6 +334,15 @@ def test_pass_times_are_measured_once_and_kept(folder: str, tmp_path: Path, monk
     monkeypatch.setattr("speculation.models.cached_lm.CachedLM.pass_seconds", never)
     with closing(Engine.open(config(folder, database=path))) as engine:
         assert engine.trouble is None
+        assert answer(engine, 3)[1]
+
+
+def test_pass_times_that_cannot_be_used_are_measured_again(folder: str, tmp_path: Path) -> None:
+    path = tmp_path / "stet.db"
+    Engine.open(config(folder, database=path)).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("delete from pass_time where q = 1")
+    with closing(Engine.open(config(folder, database=path))) as engine:
         assert answer(engine, 3)[1]
 
 
