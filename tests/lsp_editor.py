@@ -1,0 +1,154 @@
+"""A small editor for protocol tests: pytest-lsp's client with documents of its own, against the real `stet lsp` process."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types as t
+from pytest_lsp import LanguageClient, make_test_lsp_client
+
+from lsp_server.documents import Documents
+
+SERVER = (sys.executable, "-m", "lsp_server.cli", "lsp", "--stdio")
+
+
+class Editor:
+    """Open documents, and what the server sent."""
+
+    def __init__(self, client: LanguageClient, encoding: str) -> None:
+        self.client = client
+        self.documents = Documents()
+        self.documents.encoding = encoding  # type: ignore[assignment]
+        self.edits: list[t.ApplyWorkspaceEditParams] = []
+        self.progress: list[dict[str, Any]] = []
+        self.skips_edits = False
+        """Answer applied: true without doing anything, as Neovim does for a stale version."""
+        self.refuses_edits = False
+
+    def open(self, text: str, language: str = "python", uri: str = "file:///demo/a.py") -> str:
+        """Open a document, version 1."""
+        self.documents.open(uri, 1, text, language)
+        self.client.text_document_did_open(
+            t.DidOpenTextDocumentParams(t.TextDocumentItem(uri=uri, language_id=language, version=1, text=text))
+        )
+        return uri
+
+    def text(self, uri: str) -> str:
+        """A document's text."""
+        return self.documents.get(uri).text
+
+    def type(self, uri: str, line: int, character: int, text: str, end: tuple[int, int] | None = None) -> None:
+        """Replace a range (by default an empty one) as a user would."""
+        start = {"line": line, "character": character}
+        stop = {"line": end[0], "character": end[1]} if end else start
+        self.change(uri, [{"range": {"start": start, "end": stop}, "text": text}])
+
+    def change(self, uri: str, changes: list[dict[str, Any]]) -> None:
+        """Change a document and tell the server."""
+        version = self.documents.get(uri).version + 1
+        self.documents.change(uri, version, changes)
+        self.client.protocol.notify(
+            "textDocument/didChange",
+            t.DidChangeTextDocumentParams(
+                t.VersionedTextDocumentIdentifier(uri=uri, version=version),
+                [self.client.protocol._converter.structure(c, t.TextDocumentContentChangePartial) for c in changes],
+            ),
+        )
+
+    def request(self, method: str, params: Any, msg_id: str | None = None) -> "asyncio.Future[Any]":
+        """Send a request; the result comes as plain dicts."""
+        return asyncio.ensure_future(self._request(method, params, msg_id))
+
+    async def _request(self, method: str, params: Any, msg_id: str | None) -> Any:
+        if method == t.WORKSPACE_EXECUTE_COMMAND:  # pygls knows the method, and sends nothing but its type
+            params = t.ExecuteCommandParams(params["command"], params.get("arguments"))
+        answer = await asyncio.wait_for(self.client.protocol.send_request_async(method, params, msg_id), 30)
+        return plain(answer)
+
+    async def sync(self) -> None:
+        """Wait until the server has read all that was sent: it takes messages in their order."""
+        await self.request("stet/reject", {"jobId": "no such job"})
+
+    def rewrite(self, uri: str, first: int, last: int, msg_id: str | None = None, **more: Any) -> "asyncio.Future[Any]":
+        """stet/rewrite of the lines first up to last."""
+        params = {
+            "textDocument": {"uri": uri, "version": self.documents.get(uri).version},
+            "range": lines(first, last),
+            "jobId": "job",
+            **({} if "recipe" in more else {"instruction": "do it"}),
+            **more,
+        }
+        return self.request("stet/rewrite", params, msg_id)
+
+    def states(self) -> list[str]:
+        """The states that stet/progress went through."""
+        said = [progress["state"] for progress in self.progress]
+        return [state for n, state in enumerate(said) if n == 0 or said[n - 1] != state]
+
+
+def lines(first: int, last: int) -> dict[str, Any]:
+    """The range of whole lines."""
+    return {"start": {"line": first, "character": 0}, "end": {"line": last, "character": 0}}
+
+
+def plain(value: Any) -> Any:
+    """What pygls makes of JSON objects of unknown type, as dicts again."""
+    if hasattr(value, "_asdict"):
+        return {name: plain(item) for name, item in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+async def until(condition: Any, seconds: float = 20) -> None:
+    """Wait for something to become true."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def editor(
+    folder: Path, encoding: str = "utf-16", options: Any = None, capabilities: t.ClientCapabilities | None = None
+) -> AsyncIterator[Editor]:
+    """An editor with its server, whose engine is looked for in folder."""
+    client = make_test_lsp_client()
+    ours = Editor(client, encoding)
+
+    @client.feature(t.WORKSPACE_APPLY_EDIT)
+    def on_apply(params: t.ApplyWorkspaceEditParams) -> t.ApplyWorkspaceEditResult:
+        ours.edits.append(params)
+        if not ours.skips_edits and not ours.refuses_edits:
+            for document in params.edit.document_changes or []:
+                assert isinstance(document, t.TextDocumentEdit)
+                edits = [client.protocol._converter.unstructure(edit) for edit in document.edits]
+                # From the end, so that each edit leaves the places of those before it as they are.
+                edits.sort(key=lambda edit: (edit["range"]["start"]["line"], edit["range"]["start"]["character"]))
+                ours.change(
+                    document.text_document.uri,
+                    [{"range": edit["range"], "text": edit["newText"]} for edit in reversed(edits)],
+                )
+        return t.ApplyWorkspaceEditResult(applied=not ours.refuses_edits)
+
+    @client.feature("stet/progress")
+    def on_progress(params: Any) -> None:
+        ours.progress.append(plain(params))
+
+    env = {**os.environ, "STET_RUNTIME_DIR": str(folder)}
+    await client.start_io(*SERVER, env=env)
+    capabilities = capabilities or t.ClientCapabilities(
+        general=t.GeneralClientCapabilities(position_encodings=[t.PositionEncodingKind(encoding)]),
+        window=t.WindowClientCapabilities(work_done_progress=True),
+    )
+    await client.initialize_session(
+        t.InitializeParams(capabilities=capabilities, process_id=os.getpid(), initialization_options=options)
+    )
+    try:
+        yield ours
+    finally:
+        await client.shutdown_session()
+        await client.stop()
