@@ -1,4 +1,4 @@
-"""A small editor for protocol tests: pytest-lsp's client with documents of its own, against the real `stet lsp` process."""
+"""A small editor for protocol tests: pytest-lsp's client with its own documents, against the real `stet lsp`."""
 
 import asyncio
 import os

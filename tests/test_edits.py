@@ -1,6 +1,7 @@
 """Hunks are exact, minimal and line-aligned, and those that are final while the text streams stay as they are."""
 
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_applied_hunks_give_the_new_lines(old: list[str], new: list[str]) -> Non
 def test_hunks_are_in_order_apart_and_change_something(old: list[str], new: list[str]) -> None:
     hunks = diff(old, new)
     assert [hunk.id for hunk in hunks] == list(range(len(hunks)))
-    for one, other in zip(hunks, hunks[1:], strict=False):
+    for one, other in pairwise(hunks):
         assert one.last < other.first
     for hunk in hunks:
         assert tuple(old[hunk.first : hunk.last]) != hunk.new_lines
