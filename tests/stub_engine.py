@@ -20,7 +20,7 @@ MODELS = {"object": "list", "data": [{"id": "stub/model", "object": "model"}]}
 
 @dataclass
 class StubEngine:
-    """Says `pieces`, a token each; waits before piece `hold_at` until `gate` is set; breaks off before piece `die_at`."""
+    """Says `pieces`, a token each; waits before piece `hold_at` for `gate`; breaks off before piece `die_at`."""
 
     pieces: Sequence[str] = ()
     hold_at: int | None = None
