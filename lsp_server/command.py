@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.status import Status
 
 from lsp_server.compare import comparison
-from lsp_server.documents import Snapshot
+from lsp_server.documents import Snapshot, is_blank
 from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Request
 from lsp_server.jobs import Writing
@@ -122,7 +122,7 @@ def read_file(file: Path) -> Snapshot:
         raise ConfigError(f"{file} is not UTF-8 text; only text files can be rewritten") from None
     if b"\0" in data:
         raise ConfigError(f"{file} is a binary file; only text files can be rewritten")
-    if not text.strip("\ufeff \t\r\n\f"):
+    if is_blank(text):
         raise ConfigError(f"{file} is empty; there is nothing to rewrite")
     return Snapshot(file.absolute().as_uri(), 0, text, language_of(file))
 
@@ -134,7 +134,7 @@ def find_lines(snapshot: Snapshot, lines: tuple[int, int] | None, file: Path) ->
     if not 1 <= first <= last <= count:
         raise ConfigError(f"--lines {first}:{last} is out of range: {file} has the lines 1:{count}")
     region = lines_region(snapshot, first - 1, last)
-    if not snapshot.text[region.start : region.end].strip():
+    if is_blank(snapshot.text[region.start : region.end]):
         raise ConfigError(f"lines {first}:{last} of {file} are blank; there is nothing to rewrite")
     return region
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from speculation.errors import ConfigError
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
+BOM = "\ufeff"
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
@@ -28,6 +29,11 @@ def common_prefix(one: str, other: str) -> int:
 def split_lines(text: str) -> list[str]:
     """The lines of text with their ends; joined they are the text again."""
     return LINE.findall(text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to see in a text; a byte order mark is nothing to see."""
+    return not text.replace(BOM, "").strip()
 
 
 class Edit(NamedTuple):

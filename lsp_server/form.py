@@ -7,10 +7,14 @@ document keeps its own. Lines that the rewrite leaves alone are never touched, w
 from dataclasses import dataclass
 from functools import cached_property
 
-from lsp_server.documents import common_prefix, split_lines
+from lsp_server.documents import BOM, common_prefix, is_blank, split_lines
 from lsp_server.edits import Hunk
 
-BOM = "\ufeff"
+
+def plain(line: str) -> str:
+    """A line as it is compared: blanks on an empty line, which models drop, don't count as a change."""
+    content = line.rstrip("\n")
+    return content + "\n" if content.strip(" \t") else "\n"
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Form:
     def of(cls, region_text: str) -> "Form":
         """The form of a region's text, which must not be blank."""
         lines = split_lines(region_text)
-        filled = [n for n, line in enumerate(lines) if line.strip()]
+        filled = [n for n, line in enumerate(lines) if not is_blank(line)]
         bom = BOM if lines[filled[0]].startswith(BOM) else ""
         content = [lines[n].removeprefix(bom) for n in filled]
         # The least and the greatest of the texts have in common what all of them have.
@@ -43,7 +47,7 @@ class Form:
     def source(self) -> list[str]:
         """The lines for the model."""
         shown = [self.lines[self.first].removeprefix(self.bom), *self.lines[self.first + 1 : self.last]]
-        return [line.rstrip("\r\n").removeprefix(self.indent) + "\n" for line in shown]
+        return [plain(line.rstrip("\r\n").removeprefix(self.indent)) for line in shown]
 
     def align(self, first_line: str) -> str:
         """What to take off each line of an answer whose first line shows that it kept the document's indentation."""

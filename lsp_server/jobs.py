@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from lsp_server.documents import Edit, Snapshot
 from lsp_server.edits import Hunk, StreamDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Event, Request
+from lsp_server.form import plain
 from lsp_server.guards import Cleaner, check_answer
 from lsp_server.progress import Meter
 from lsp_server.prompts import Prompt
@@ -77,7 +78,7 @@ class Writing:
             return
         if self._excess is None:
             self._excess = self.form.align(lines[0])
-        lines = [line.removeprefix(self._excess) for line in lines]
+        lines = [plain(line.removeprefix(self._excess)) for line in lines]
         self._answer += lines
         self.new_lines += [self.form.restore(line) for line in lines]
         self._diff.feed(lines)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lsp_server.documents import Snapshot
-from lsp_server.form import BOM, Form
+from lsp_server.documents import BOM, Snapshot
+from lsp_server.form import Form
 from lsp_server.scopes import Region
 from speculation.errors import ConfigError
 

@@ -6,7 +6,7 @@ Knows text and indentation, no grammar.
 import re
 from typing import NamedTuple
 
-from lsp_server.documents import Snapshot
+from lsp_server.documents import Snapshot, is_blank
 from speculation.errors import ConfigError
 
 DEFINITION = re.compile(
@@ -46,7 +46,7 @@ def find_region(snapshot: Snapshot, start: int, end: int) -> Region:
     else:
         touched = last["line"] + (last["character"] > 0)
         region = lines_region(snapshot, first["line"], min(touched, len(lines)))
-    if region is None or not snapshot.text[region.start : region.end].strip():
+    if region is None or is_blank(snapshot.text[region.start : region.end]):
         raise ConfigError("there is nothing to rewrite here: select some code, or put the cursor into it")
     return region
 

@@ -3,17 +3,23 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lsprotocol import types as t
+from pygls.exceptions import JsonRpcException
 from pytest_lsp import LanguageClient, make_test_lsp_client
+from stub_engine import StubEngine, running
 
 from lsp_server.documents import Documents
 
 SERVER = (sys.executable, "-m", "lsp_server.cli", "lsp", "--stdio")
+CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+NEW_TWO = "def two() -> int:\n    return 2\n"
 
 
 class Editor:
@@ -152,3 +158,29 @@ async def editor(
     finally:
         await client.shutdown_session()
         await client.stop()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Short: a Unix socket's path may have some hundred characters only.
+    with tempfile.TemporaryDirectory(prefix="stet", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+async def engine(folder: Path) -> AsyncIterator[StubEngine]:
+    async with running(folder) as stub:
+        yield stub
+
+
+@pytest.fixture
+async def ed(folder: Path, engine: StubEngine) -> AsyncIterator[Editor]:
+    async with editor(folder) as ours:
+        yield ours
+
+
+async def fails(request: "asyncio.Future[Any]", code: int, match: str | None = None) -> None:
+    """Wait for a request to fail."""
+    with pytest.raises(JsonRpcException, match=match) as caught:
+        await request
+    assert caught.value.code == code

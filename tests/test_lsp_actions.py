@@ -1,0 +1,131 @@
+"""What a plain client gets: code actions, the command, work-done progress."""
+
+# ruff: noqa: F401, F811 - pytest finds fixtures by the names of a module.
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsp_editor import CODE, NEW_TWO, Editor, ed, editor, engine, fails, folder, lines
+from lsprotocol import types as t
+from stub_engine import StubEngine
+
+CARET = t.Range(t.Position(5, 4), t.Position(5, 4))
+PROBLEM = t.Diagnostic(range=CARET, message="missing return type")
+
+
+async def actions(ed: Editor, uri: str, **context: Any) -> list[Any]:
+    answer = await ed.client.protocol.send_request_async(
+        "textDocument/codeAction",
+        t.CodeActionParams(t.TextDocumentIdentifier(uri), CARET, t.CodeActionContext(**{"diagnostics": [], **context})),
+    )
+    return list(answer or [])
+
+
+OFFERS: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["type-hints", "docstring", "simplify"]),
+    ({"diagnostics": [PROBLEM]}, ["quickfix", "type-hints", "docstring", "simplify"]),
+    ({"diagnostics": [PROBLEM], "only": ["quickfix"]}, ["quickfix"]),
+    ({"only": ["refactor"]}, ["type-hints", "docstring", "simplify"]),
+    ({"only": ["refactor.rewrite.stet.simplify"]}, ["simplify"]),
+    ({"only": ["refactor.extract"]}, []),
+    ({"only": ["source.organizeImports"]}, []),
+    ({"only": ["quick"], "diagnostics": [PROBLEM]}, []),
+    ({"diagnostics": [PROBLEM], "trigger_kind": t.CodeActionTriggerKind.Automatic}, []),
+]
+
+
+async def test_code_actions_are_offered_without_the_engine(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(CODE)
+    for context, kinds in OFFERS:
+        offered = [action["kind"] for action in await raw_actions(ed, uri, **context)]
+        names = ["quickfix.stet" if kind == "quickfix" else f"refactor.rewrite.stet.{kind}" for kind in kinds]
+        assert (context, offered) == (context, names)
+    assert not engine.requests
+
+
+async def raw_actions(ed: Editor, uri: str, **context: Any) -> list[dict[str, Any]]:
+    """As JSON: lsprotocol reads an action with a command as a Command."""
+    received: list[dict[str, Any]] = []
+    protocol = ed.client.protocol
+    structure = protocol.structure_message
+
+    def record(data: dict[str, Any]) -> Any:
+        if isinstance(data.get("result"), list):
+            received.extend(data["result"])
+            data = {**data, "result": None}
+        return structure(data)
+
+    protocol.structure_message = record  # type: ignore[method-assign]
+    try:
+        await actions(ed, uri, **context)
+    finally:
+        protocol.structure_message = structure  # type: ignore[method-assign]
+    return received
+
+
+async def test_a_plain_client_gets_the_rewrite_by_a_code_action(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    (action,) = await raw_actions(ed, uri, diagnostics=[PROBLEM], only=["quickfix"])
+    assert action["title"] == "Stet: Fix: missing return type"
+    answer = await ed.request("workspace/executeCommand", action["command"])
+    assert answer == {"status": "proposed", "applied": True}
+    assert ed.text(uri) == CODE.replace("two():", "two() -> int:")
+    assert len(ed.edits) == 1
+    assert "at `return 2`: missing return type" in engine.requests[0]["messages"][1]["content"]
+    ((token, reports),) = ed.client.progress_reports.items()
+    assert len(str(token)) == 36
+    assert (reports[0].kind, reports[0].cancellable, reports[-1].kind) == ("begin", True, "end")  # type: ignore[attr-defined]
+
+
+def command(uri: str) -> dict[str, Any]:
+    argument = {"textDocument": {"uri": uri}, "range": lines(4, 6), "instruction": "do it"}
+    return {"command": "stet.rewrite", "arguments": [argument]}
+
+
+@pytest.mark.parametrize("how", ["request", "progress"])
+async def test_a_command_is_really_cancelled(ed: Editor, engine: StubEngine, how: str) -> None:
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    engine.hold_at = 2
+    request = ed.request("workspace/executeCommand", command(uri), "c1")
+    await engine.holding.wait()
+    if how == "request":
+        ed.client.cancel_request(t.CancelParams(id="c1"))
+        await fails(request, -32800)
+    else:
+        (token,) = ed.client.progress_reports
+        ed.client.window_work_done_progress_cancel(t.WorkDoneProgressCancelParams(token=token))
+        assert await request == {"status": "cancelled", "applied": False}
+    await asyncio.wait_for(engine.closed_early.wait(), 20)
+    assert not ed.edits and not ed.client.messages
+
+
+async def test_a_failing_command_shows_one_message(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    engine.die_at = 1
+    answer = await ed.request("workspace/executeCommand", command(uri))
+    assert answer == {"status": "failed", "applied": False}
+    (shown,) = ed.client.messages
+    assert shown.type == t.MessageType.Error
+    assert shown.message.startswith("Stet: the engine stopped in mid-rewrite")
+
+
+async def test_actions_can_be_switched_off_and_carry_the_llm_tag(folder: Path, engine: StubEngine) -> None:
+    tagged = t.ClientCapabilities(
+        text_document=t.TextDocumentClientCapabilities(
+            code_action=t.CodeActionClientCapabilities(
+                tag_support=t.CodeActionTagOptions(value_set=[t.CodeActionTag.LlmGenerated])
+            )
+        )
+    )
+    async with editor(folder, capabilities=tagged) as ed:
+        uri = ed.open(CODE)
+        assert all(action["tags"] == [1] for action in await raw_actions(ed, uri))
+        ed.client.workspace_did_change_configuration(
+            t.DidChangeConfigurationParams(settings={"stet": {"codeActions": False}})
+        )
+        assert await raw_actions(ed, uri) == []
