@@ -182,20 +182,37 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
         if data == "[DONE]":
             yield Event("end", finish_reason=finish_reason, stats=stats)
             return
-        said = json.loads(data)
-        if "error" in said:
-            raise _error(said["error"])
-        ours = said.get("stet") or {}
-        choice = (said.get("choices") or [{}])[0]
-        finish_reason = choice.get("finish_reason") or finish_reason
-        stats |= _stats_of_usage(said.get("usage") or {}) | (ours.get("stats") or {})
-        text = (choice.get("delta") or {}).get("content") or ""
-        n_tokens = ours.get("n_tokens", 1 if text else 0)
-        if text or n_tokens:
-            yield Event("writing", text, n_tokens, ours.get("n_copied", 0))
-        elif ours.get("n_prefilled"):
-            yield Event("prefill", n_prefilled=ours["n_prefilled"])
+        try:
+            event = _read(json.loads(data))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise EngineError(
+                f"the server's answer can't be read ({error!r}); is it an OpenAI-compatible one?"
+            ) from error
+        finish_reason = event.finish_reason or finish_reason
+        stats |= event.stats
+        # An opening role, an end or a usage alone is nothing to tell.
+        if event.n_tokens or event.n_prefilled or event.text:
+            yield event
     raise _stopped()
+
+
+def _read(said: dict[str, Any]) -> Event:
+    """One event of the stream. A server that counts no tokens is taken to send one at a time."""
+    if "error" in said:
+        raise _error(said["error"])
+    ours = said.get("stet") or {}
+    choice = (said.get("choices") or [{}])[0]
+    text = (choice.get("delta") or {}).get("content") or ""
+    n_tokens = int(ours.get("n_tokens", 1 if text else 0))
+    return Event(
+        "writing" if text or n_tokens else "prefill",
+        text,
+        n_tokens,
+        n_copied=int(ours.get("n_copied", 0)),
+        n_prefilled=int(ours.get("n_prefilled", 0)),
+        finish_reason=choice.get("finish_reason"),
+        stats=_stats_of_usage(said.get("usage") or {}) | (ours.get("stats") or {}),
+    )
 
 
 def _stats_of_usage(usage: dict[str, Any]) -> dict[str, Any]:

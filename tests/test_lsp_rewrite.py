@@ -36,7 +36,7 @@ async def test_a_rewrite_is_proposed_then_applied_as_one_versioned_edit(ed: Edit
 async def test_progress_tells_states_figures_and_the_final_hunks(ed: Editor, engine: StubEngine) -> None:
     uri = ed.open(CODE)
     engine.answer(NEW_TWO)
-    engine.n_loading = 5
+    engine.n_loading = 8
     await ed.rewrite(uri, 4, 6)
     assert ed.states() == ["loading", "prefill", "writing", "done"]
     last = ed.progress[-1]
