@@ -48,12 +48,12 @@ def run(
     for i, task in enumerate(tasks, start=1):
         prompt = engine.encode(task.messages(task.instruction))
         n_max = len(engine.encode_text(task.source)) * 3 // 2 + 256
-        cache, prefill_s = baselines.prefill(prompt)
         records: dict[str, Record] = {}
         for name in baselines.names:
-            done = baselines.run(name, prompt, cache, n_max)
-            cold_s = prefill_s + done.decode_s
-            records[name] = Record(done.token_ids, done.decode_s, cold_s, None, done.n_passes, done.n_small_passes)
+            done = baselines.run(name, prompt, n_max)
+            records[name] = Record(
+                done.token_ids, done.decode_s, done.total_s, None, done.n_passes, done.n_small_passes
+            )
         records[STET] = _run_stet(engine, task, n_max)
         differences += _differences(engine, task, prompt, records)
         rows.append(records)
