@@ -9,7 +9,6 @@ Knows no model and no database.
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from math import log2
 
 COST_WEIGHT = 0.1
@@ -52,13 +51,13 @@ class CostCurve:
         """Let a real pass move the nearest point a little; an outlier counts as twice or half at most."""
         nearest = min(self._points, key=lambda point: abs(log2(point / q)))
         ratio = min(2.0, max(0.5, seconds / self.seconds(q)))
-        self._points[nearest] *= 1 + COST_WEIGHT * (ratio - 1)
+        # Towards the curve's own value there: a point off the curve that was only scaled would run away.
+        self._points[nearest] += COST_WEIGHT * (self.seconds(nearest) * ratio - self._points[nearest])
         self._refresh()
 
     def _refresh(self) -> None:
         self._qs = list(self._points)
-        # Measured times are noisy, and a longer pass is never cheaper than a shorter one.
-        self._seconds = list(accumulate(self._points.values(), max))
+        self._seconds = _isotonic(list(self._points.values()))
         self._table = [self._interpolate(q) for q in range(self._qs[-1] + 1)]
 
     def _interpolate(self, q: int) -> float:
@@ -69,6 +68,21 @@ class CostCurve:
         left = right - 1
         slope = (seconds[right] - seconds[left]) / (qs[right] - qs[left])
         return seconds[left] + slope * (q - qs[left])
+
+
+def _isotonic(seconds: Sequence[float]) -> list[float]:
+    """The nearest non-decreasing values: times are noisy, and a longer pass is never cheaper than a shorter one.
+
+    Pool adjacent violators (Ayer et al. 1955): neighbours in the wrong order share their mean.
+    """
+    pools: list[tuple[float, int]] = []  # mean, count
+    for value in seconds:
+        mean, n = value, 1
+        while pools and pools[-1][0] > mean:
+            before, n_before = pools.pop()
+            mean, n = (mean * n + before * n_before) / (n + n_before), n + n_before
+        pools.append((mean, n))
+    return [mean for mean, n in pools for _ in range(n)]
 
 
 def best_bet(

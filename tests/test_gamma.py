@@ -104,6 +104,23 @@ def test_a_longer_pass_never_costs_less_whatever_was_measured(
     assert set(curve.points) == set(points)
 
 
+def test_a_noisy_point_does_not_lift_all_behind_it() -> None:
+    """Once a slow measurement of T(1) became the floor of the whole curve, and drafts grew far too long."""
+    curve = CostCurve({1: 0.4, 2: 0.2, 4: 0.2, 8: 0.25})
+    assert [curve.seconds(q) for q in (1, 4, 8)] == pytest.approx([1.05 / 4] * 3)
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, 5, 9, 16, 30, 64]), min_size=400, max_size=400))
+def test_a_curve_finds_back_from_bad_measurements(qs: list[int]) -> None:
+    """Points that the curve did not pass through ran away: each pass moved them, and none moved the curve."""
+    true = CostCurve({1: 0.2, 2: 0.2, 4: 0.2, 8: 0.22, 16: 0.26, 32: 0.4, 64: 0.7})
+    curve = CostCurve({1: 0.5, 2: 0.1, 4: 0.4, 8: 0.2, 16: 0.1, 32: 0.5, 64: 0.7})
+    for q in [*qs, *[1, 2, 4, 8, 16, 32, 64] * 60]:
+        curve.observe(q, true.seconds(q))
+    for q in (1, 2, 4, 8, 16, 32, 64):
+        assert curve.seconds(q) == pytest.approx(true.seconds(q), rel=0.15), q
+
+
 def test_real_passes_move_the_curve_and_an_outlier_moves_it_little() -> None:
     curve = CostCurve({1: 1.0, 8: 2.0})
     curve.observe(1, 1000.0)
