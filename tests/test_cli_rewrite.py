@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from stub_engine import StubEngine, running
+
+from lsp_server.compare import comparison
 
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 DIFF = """\
@@ -84,6 +87,26 @@ async def test_the_change_is_printed_as_a_diff_and_the_file_stays(cli: Cli) -> N
     (asked,) = cli.engine.requests
     assert "Instruction: Add a return type to two." in asked["messages"][1]["content"]
     assert asked["stet"] == {"file_type": "python", "draft": True}
+
+
+async def test_compare_asks_again_without_drafts_and_shows_both(cli: Cli) -> None:
+    file = cli.file(CODE)
+    cli.engine.answer(CODE.replace("two():", "two() -> int:"))
+    done = await cli.run("a.py", "x", "--compare", "--write")
+    assert (done.code, done.out.decode()) == (0, DIFF)
+    assert [asked["stet"]["draft"] for asked in cli.engine.requests] == [True, False]
+    assert "output identical: yes" in done.err
+    assert all(name in done.err for name in ("target passes", "tokens per pass", "copied share", "tokens/s", "Stet"))
+    assert "-> int" in file.read_text()
+
+
+def test_compare_says_when_the_output_differs() -> None:
+    figures = {"tokens": 8, "passes": 2, "copiedShare": 1.0, "tokensPerSecond": 8.0, "decodeSeconds": 1.0}
+    console = Console(record=True, width=80)
+    console.print(comparison(figures, {**figures, "passes": 8, "decodeSeconds": 4.0}, False))
+    text = console.export_text()
+    assert "output identical: no" in text
+    assert "4.0x" in text
 
 
 async def test_only_the_chosen_lines_are_rewritten(cli: Cli) -> None:
