@@ -98,7 +98,7 @@ def rewrite(
     if options.write and hunks:
         replace_file(file, snapshot.text, new_text)
     if options.json:
-        diff = UnifiedDiff(file.as_posix(), snapshot.lines)
+        diff = UnifiedDiff(file.as_posix().lstrip("/"), snapshot.lines)
         pieces = [*diff.feed(hunks, 0), *diff.finish()]
         click.echo(json.dumps({"diff": "".join(pieces), "new_text": new_text, "stats": stats}))
     if table is None:
@@ -154,7 +154,7 @@ async def write_diff(
         draft=options.draft,
     )
     writing = Writing(prompt)
-    diff = UnifiedDiff(file.as_posix(), snapshot.lines)
+    diff = UnifiedDiff(file.as_posix().lstrip("/"), snapshot.lines)
     hunks: list[Hunk] = []
     with status() as show:
         async with aclosing(client.complete(request)) as events:

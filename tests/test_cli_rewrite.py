@@ -89,6 +89,13 @@ async def test_the_change_is_printed_as_a_diff_and_the_file_stays(cli: Cli) -> N
     assert asked["stet"] == {"file_type": "python", "draft": True}
 
 
+async def test_an_absolute_path_has_no_second_slash_in_the_diff(cli: Cli) -> None:
+    file = cli.file(CODE)
+    cli.engine.answer(CODE.replace("two():", "two() -> int:"))
+    done = await cli.run(str(file), "x")
+    assert done.out.decode().splitlines()[:2] == [f"--- a{file.as_posix()}", f"+++ b{file.as_posix()}"]
+
+
 async def test_compare_asks_again_without_drafts_and_shows_both(cli: Cli) -> None:
     file = cli.file(CODE)
     cli.engine.answer(CODE.replace("two():", "two() -> int:"))
