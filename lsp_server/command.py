@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import re
 import shutil
@@ -41,6 +42,20 @@ class LineRange(click.ParamType[tuple[int, int]]):
         return int(match[1]), int(match[2] or match[1])
 
 
+def not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse an empty --model: it would name the current folder."""
+    if not value.strip():
+        raise click.BadParameter("name a preset, a Hugging Face id or a local path", ctx, param)
+    return value
+
+
+def finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """Refuse nan, which no range keeps out."""
+    if math.isnan(value):
+        raise click.BadParameter("nan is not in the range 0<=x<=100.", ctx, param)
+    return value
+
+
 @dataclass(frozen=True)
 class Options:
     """How to rewrite and what to print."""
@@ -59,12 +74,21 @@ class Options:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("instruction")
 @click.option("--lines", type=LineRange(), help="Rewrite only these lines; the others are context.")
-@click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id or local path.")
+@click.option(
+    "--model", default="auto", show_default=True, callback=not_empty, help="Preset, Hugging Face id or local path."
+)
 @click.option("--write", is_flag=True, help="Put the new text into FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, stats.")
 @click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")
 @click.option("--compare", is_flag=True, help="Then do it again by plain decoding, and show both side by side.")
-@click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, show_default=True, help="0 is greedy.")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(0, 100),
+    default=0.0,
+    show_default=True,
+    callback=finite,
+    help="0 is greedy.",
+)
 @click.option("--seed", type=int, help="Makes a temperature above 0 repeatable.")
 def rewrite(
     file: Path,
@@ -84,12 +108,13 @@ def rewrite(
     region = find_lines(snapshot, lines, file)
     prompt = build_prompt(snapshot, region, task_text(instruction, None, (), snapshot), file.name)
     table = None
+    printer = Printer(options)
     try:
-        hunks, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options))
+        hunks, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options, printer))
         if compare:
             click.echo(f"{figures(hunks, stats)}\nThe same by plain decoding, which takes a while:", err=True)
             plain = replace(options, draft=False, is_shown=False)
-            plain_hunks, plain_stats = asyncio.run(write_diff(snapshot, region, prompt, file, plain))
+            plain_hunks, plain_stats = asyncio.run(write_diff(snapshot, region, prompt, file, plain, Printer(plain)))
             table = comparison(stats, plain_stats, plain_hunks == hunks)
     except KeyboardInterrupt:
         click.echo("stet: stopped; nothing was changed", err=True)
@@ -100,11 +125,44 @@ def rewrite(
     if options.json:
         diff = UnifiedDiff(file.as_posix().lstrip("/"), snapshot.lines)
         pieces = [*diff.feed(hunks, 0), *diff.finish()]
-        click.echo(json.dumps({"diff": "".join(pieces), "new_text": new_text, "stats": stats}))
+        printer.print(json.dumps({"diff": "".join(pieces), "new_text": new_text, "stats": stats}) + "\n")
+    printer.check()
     if table is None:
         click.echo(figures(hunks, stats), err=True)
     else:
         Console(stderr=True).print(table)
+
+
+class Printer:
+    """Prints byte for byte. With --write a stdout that fails must not keep the file from being written: said later."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._error: OSError | None = None
+
+    def show(self, pieces: Iterator[str]) -> None:
+        """Print pieces of a diff, unless none is wanted."""
+        for piece in pieces:
+            if self._options.is_shown:
+                self.print(piece)
+
+    def print(self, text: str) -> None:
+        """Print text; nothing once printing has failed."""
+        if self._error is not None:
+            return
+        try:
+            click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+        except OSError as error:
+            self._error = error
+            if not self._options.write:
+                self.check()
+
+    def check(self) -> None:
+        """Raise what went wrong: a reader that left (head) ends us quietly, as it does every command."""
+        if isinstance(self._error, BrokenPipeError):
+            raise self._error
+        if self._error is not None:
+            raise StetError(f"can't write the output: {self._error.strerror}") from self._error
 
 
 def read_file(file: Path) -> Snapshot:
@@ -140,7 +198,7 @@ def find_lines(snapshot: Snapshot, lines: tuple[int, int] | None, file: Path) ->
 
 
 async def write_diff(
-    snapshot: Snapshot, region: Region, prompt: Prompt, file: Path, options: Options
+    snapshot: Snapshot, region: Region, prompt: Prompt, file: Path, options: Options, printer: Printer
 ) -> tuple[list[Hunk], dict[str, Any]]:
     """Have the model write, print the diff as it comes; returns the hunks on the file's lines, and figures."""
     client = EngineClient(Settings(model=options.model))
@@ -166,16 +224,9 @@ async def write_diff(
                     for hunk in writing.hunks[len(hunks) :]
                 ]
                 hunks += fresh
-                echo(diff.feed(fresh, writing.line + region.first), options)
-    echo(diff.finish(), options)
+                printer.show(diff.feed(fresh, writing.line + region.first))
+    printer.show(diff.finish())
     return hunks, writing.meter.final()
-
-
-def echo(pieces: Iterator[str], options: Options) -> None:
-    """Print pieces of a diff, byte for byte."""
-    for piece in pieces:
-        if options.is_shown:
-            click.echo(piece.encode("utf-8", "surrogateescape"), nl=False)
 
 
 @contextmanager
@@ -208,6 +259,11 @@ def replace_file(file: Path, old_text: str, new_text: str) -> None:
     try:
         if target.read_bytes() != old_text.encode():
             raise StetError(f"{file} was changed by somebody else meanwhile; nothing was written: run it again")
+        if not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK):
+            raise StetError(f"{file} is read-only; nothing was written: make it writable (chmod u+w) and run it again")
+        if target.stat().st_nlink > 1:  # replacing it would part it from its other names
+            target.write_bytes(new_text.encode())
+            return
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:

@@ -152,7 +152,8 @@ class UnifiedDiff:
         grown = sum(len(hunk.new_lines) - (hunk.last - hunk.first) for hunk in group)
         title = f"@@ -{_span(start, end - start)} +{_span(start + self._shift, end - start + grown)} @@\n"
         self._shift += grown
-        files = "" if self._is_begun else f"--- a/{self.path}\n+++ b/{self.path}\n"
+        end_of_name = "\t" if " " in self.path else ""  # as git has it: else patch takes the name for two words
+        files = "" if self._is_begun else f"--- a/{self.path}{end_of_name}\n+++ b/{self.path}{end_of_name}\n"
         self._is_begun = True
         return files + title + "".join(_with_end(line) for line in body)
 

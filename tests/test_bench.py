@@ -123,6 +123,15 @@ def test_a_missing_task_file_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.model
+def test_a_file_without_tasks_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("")
+    result = CliRunner().invoke(bench, ["replay", str(path), "--json"])
+    assert isinstance(result.exception, ConfigError)
+    assert "there is no task" in str(result.exception)
+
+
+@pytest.mark.model
 def test_replay_from_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     fields = {"before": RENAME.before, "after": RENAME.after, "instruction": "rename", "language": "Python"}

@@ -96,6 +96,63 @@ async def test_an_absolute_path_has_no_second_slash_in_the_diff(cli: Cli) -> Non
     assert done.out.decode().splitlines()[:2] == [f"--- a{file.as_posix()}", f"+++ b{file.as_posix()}"]
 
 
+async def test_write_writes_though_nobody_reads_the_diff(cli: Cli) -> None:
+    file = cli.file(CODE)
+    new = CODE.replace("two():", "two() -> int:")
+    for arguments in (["--write"], ["--write", "--json"]):
+        file.write_text(CODE)
+        cli.engine.answer(new)
+        with open("/dev/full", "wb") as full:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "lsp_server.cli", "rewrite", "a.py", "x", *arguments),
+                cwd=cli.folder,
+                env={**os.environ, "STET_RUNTIME_DIR": cli.runtime},
+                stdout=full,
+                stderr=subprocess.PIPE,
+            )
+            _, err = await asyncio.wait_for(process.communicate(), 60)
+        assert (process.returncode, err.decode()) == (
+            1,
+            "stet: error: can't write the output: No space left on device\n",
+        )
+        assert file.read_text() == new
+
+
+async def test_a_read_only_file_is_not_replaced(cli: Cli) -> None:
+    file = cli.file(CODE)
+    file.chmod(0o444)
+    cli.engine.answer(CODE.replace("two():", "two() -> int:"))
+    done = await cli.run("a.py", "x", "--write")
+    assert done.code == 1
+    assert "a.py is read-only" in done.err
+    assert file.read_text() == CODE
+
+
+async def test_a_hard_link_stays_one_file(cli: Cli) -> None:
+    file = cli.file(CODE)
+    other = cli.folder / "b.py"
+    other.hardlink_to(file)
+    cli.engine.answer(CODE.replace("two():", "two() -> int:"))
+    assert (await cli.run("a.py", "x", "--write")).code == 0
+    assert other.read_text() == file.read_text() != CODE
+
+
+async def test_a_name_with_a_space_ends_with_a_tab_in_the_diff(cli: Cli) -> None:
+    cli.file(CODE, "my file.py")
+    cli.engine.answer(CODE.replace("two():", "two() -> int:"))
+    done = await cli.run("my file.py", "x")
+    assert done.out.decode().splitlines()[:2] == ["--- a/my file.py\t", "+++ b/my file.py\t"]
+
+
+@pytest.mark.parametrize("arguments", [["--temperature", "nan"], ["--model", ""], ["--model", " "]])
+async def test_options_that_mean_nothing_are_refused(cli: Cli, arguments: list[str]) -> None:
+    cli.file(CODE)
+    done = await cli.run("a.py", "x", *arguments)
+    assert done.code == 2
+    assert arguments[0] in done.err
+    assert "Traceback" not in done.err
+
+
 async def test_compare_asks_again_without_drafts_and_shows_both(cli: Cli) -> None:
     file = cli.file(CODE)
     cli.engine.answer(CODE.replace("two():", "two() -> int:"))

@@ -178,6 +178,18 @@ def test_a_failed_load_is_said_to_all_who_ask_and_then_it_leaves(behave: Behave)
     assert runtime.log_path().read_text().splitlines()[-1].startswith("stet: error: the model can't be loaded: no such")
 
 
+def test_a_start_after_a_failed_load_starts_anew(behave: Behave) -> None:
+    """Once the engine on its way out was taken for one that runs another model."""
+    behave(fail_open="no such model: typo")
+    failed = start(EngineConfig(model="typo", database=None))
+    with pytest.raises(EngineError, match="no such model"):
+        process.wait_until_loaded(failed)
+    behave()
+    endpoint = start()
+    assert endpoint.pid != failed.pid
+    assert process.wait_until_loaded(endpoint).status == "ok"
+
+
 def test_a_process_that_dies_at_once_is_reported_with_its_last_words() -> None:
     with pytest.raises(EngineError, match=r"did not start: no torch here \(log: .*engine.log\)"):
         process.start(CONFIG, program=(sys.executable, "-c", "import sys; sys.exit('no torch here')"))

@@ -13,6 +13,7 @@ from typing import Any
 
 from speculation.bench.tasks import Task
 from speculation.engine import Engine
+from speculation.errors import ConfigError
 from speculation.models.baselines import Baselines, margin
 from speculation.types import SourceStats, Stats
 
@@ -42,6 +43,8 @@ def run(
 ) -> dict[str, Any]:
     """Run every method on at most limit tasks, spread evenly over those of at most max_tokens tokens. The report."""
     tasks = _spread([t for t in tasks if _n_tokens(engine, t) <= max_tokens], limit)
+    if not tasks:
+        raise ConfigError(f"there is no task of at most {max_tokens} tokens")
     baselines = Baselines(engine.target, engine.small)
     rows: list[dict[str, Record]] = []
     differences: list[dict[str, Any]] = []

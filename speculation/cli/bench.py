@@ -12,6 +12,7 @@ from rich.table import Table
 from speculation.bench import tasks as edit_tasks
 from speculation.bench.replay import by_file_type, load_cost, replay
 from speculation.config import EngineConfig, models_dir
+from speculation.errors import ConfigError
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
@@ -48,6 +49,8 @@ def replay_command(files: tuple[Path, ...], cost: str, drafter: str, max_tokens:
             max_tokens=max_tokens,
             on_task=lambda t: status.update(f"replaying task {t.tasks} of {len(tasks)}…"),
         )
+    if not tally.tasks:
+        raise ConfigError(f"there is no task of at most {max_tokens} tokens in {', '.join(map(str, files))}")
     report = {"drafter": drafter, "cost": cost, **tally.report()}
     if as_json:
         click.echo(json.dumps(report))

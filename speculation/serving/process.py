@@ -33,6 +33,8 @@ ANSWER_S = 30.0
 """How long /health may take. It is answered at once, save while an import or a load holds the interpreter."""
 
 POLL_S = 0.05
+LEAVING_S = 10.0
+"""How long to wait for an engine that could not load its weights to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,23 @@ def start(
     folder = runtime.runtime_dir()
     try:
         with runtime.start_lock(folder).acquire(timeout=timeout_s):
-            endpoint = find()
+            endpoint = _find_working()
             if endpoint is None:
                 arguments = _arguments(config, idle_exit_s, tcp_port)
                 return _spawn([*program, *arguments], time.monotonic() + timeout_s)
     except Timeout as error:
         raise EngineError(f"the engine is being started by somebody else for more than {timeout_s:.0f} s") from error
     _require_model(endpoint, config.model)
+    return endpoint
+
+
+def _find_working() -> Endpoint | None:
+    """The engine that runs. One that could not load its weights is on its way out: wait until it is gone."""
+    deadline = time.monotonic() + LEAVING_S
+    while (endpoint := find()) and (said := health(endpoint)) and said.status == "failed":
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_S)
     return endpoint
 
 
