@@ -61,6 +61,8 @@ class Cli:
             env={**os.environ, "STET_RUNTIME_DIR": self.runtime},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # A test run that a shell put into the background hands down a SIGINT that is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     async def run(self, *arguments: str) -> Done:
