@@ -142,7 +142,7 @@ def stop(grace_s: float = 3.0) -> bool:
         raise EngineError(f"an engine holds {folder / 'engine.lock'} but does not say its pid; try again in a moment")
     for insist in (_ask_to_leave, _terminate, _kill):
         insist(endpoint)
-        if _is_gone_within(folder, grace_s):
+        if _is_gone_within(folder, endpoint.pid, grace_s):
             return True
     raise EngineError(f"the engine (pid {endpoint.pid}) can't be stopped")
 
@@ -166,9 +166,12 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _is_gone_within(folder: Path, seconds: float) -> bool:
+def _is_gone_within(folder: Path, pid: int, seconds: float) -> bool:
     until = time.monotonic() + seconds
     while is_there := runtime.is_running(folder):
+        # Somebody may have started another one at once.
+        if (now := runtime.read_endpoint(folder)) and now.pid != pid:
+            return True
         if time.monotonic() > until:
             break
         time.sleep(POLL_S)
