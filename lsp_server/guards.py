@@ -4,7 +4,7 @@ Takes the code out of the answer while it streams, and refuses answers that must
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rapidfuzz.distance import LCSseq
@@ -12,6 +12,7 @@ from rapidfuzz.distance import LCSseq
 from speculation.errors import StetError
 
 FENCE_LINE = re.compile(r"(`{3,})([^`\r\n]*)$")
+BARE_FENCE = re.compile(r"`{3,}\s*$")
 PLACEHOLDER = re.compile(
     r"(?:\.\.\.|…).{0,30}\b(?:rest|existing|unchanged|remaining|same|previous|other|omitted)\b"
     r"|\b(?:rest|remainder) of (?:the )?(?:code|file|function|class|method|module|implementation)\b"
@@ -19,6 +20,8 @@ PLACEHOLDER = re.compile(
     r".{0,30}(?:\.\.\.|…|\bhere\b|unchanged|remains?)",
     re.IGNORECASE,
 )
+REPEATED_LINES = 6
+"""So many lines of the surrounding file in a row, new in a part of it, mean that the model went beyond that part."""
 MIN_ALIKE = 0.3
 """An answer without a fence counts as code if at least this share of its lines, or of the source's, is in both."""
 
@@ -49,7 +52,7 @@ class Cleaner:
         self._depth = 0
         self._has_code = False
         self._held: list[str] = []
-        """Lines that are code only if more code follows: blank ones, and all from a fence on that may be the last."""
+        """Lines that are code only if more follows: blank ones, fences, all from a fence on that may be the last."""
         self._held_fence = False
 
     def feed(self, text: str) -> list[str]:
@@ -81,8 +84,10 @@ class Cleaner:
         if self._state == "inside" and self._is_closing(line):
             # A fence as long as asked for can't be in the code. A shorter one can: then the last of them ends the code.
             self._state = "after" if len(self._opening) >= len(self._fence) else "inside"
+            if self._state == "after":
+                return self._release_fences()
             return self._release(line) if self._held_fence else self._hold(line, is_fence=True)
-        if self._held_fence or not line.strip():
+        if self._held_fence or not line.strip() or BARE_FENCE.match(line):
             return self._hold(line) if self._has_code else []
         return [*self._release(), line + "\n"]
 
@@ -96,6 +101,12 @@ class Cleaner:
         held, self._held = self._held, [line + "\n" for line in then_hold]
         self._has_code = True
         return held
+
+    def _release_fences(self) -> list[str]:
+        """The block is closed as it should be: fences held before that are code, blank lines after them are not."""
+        while self._held and not self._held[-1].strip():
+            self._held.pop()
+        return self._release()
 
     def _open(self, line: str) -> list[str]:
         """Look for the start of the code: a fence, or the source's own first line without one."""
@@ -144,3 +155,18 @@ def check_answer(source: Sequence[str], answer: Sequence[str], finish_reason: st
             raise BadAnswer(
                 f"the model left code out (it wrote {line.strip()[:80]!r}); select fewer lines and try again"
             )
+
+
+def check_bounds(source: Sequence[str], outside: Sequence[str], answer: Sequence[str]) -> None:
+    """Raise BadAnswer for an answer that repeats the file around the source: applied, it would stand there twice."""
+    known = set(_runs(source))
+    if any(run not in known for run in set(_runs(outside)) & set(_runs(answer))):
+        raise BadAnswer(
+            "the model rewrote more than the selected lines; select all that it needs, or less, and try again"
+        )
+
+
+def _runs(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All runs of REPEATED_LINES lines, whatever their indentation and the blank lines between them."""
+    filled = [line.strip() for line in lines if line.strip()]
+    return (tuple(filled[at : at + REPEATED_LINES]) for at in range(len(filled) - REPEATED_LINES + 1))

@@ -13,7 +13,7 @@ from lsp_server.documents import Edit, Snapshot
 from lsp_server.edits import Hunk, StreamDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Event, Request
 from lsp_server.form import plain
-from lsp_server.guards import Cleaner, check_answer
+from lsp_server.guards import Cleaner, check_answer, check_bounds
 from lsp_server.progress import Meter
 from lsp_server.prompts import Prompt
 from lsp_server.scopes import Region
@@ -43,6 +43,7 @@ class Writing:
 
     def __init__(self, prompt: Prompt) -> None:
         self.form = prompt.form
+        self._outside = prompt.outside
         source = self.form.source
         self.meter = Meter(
             prompt_bytes=sum(len(message["content"].encode("utf-8", "surrogatepass")) for message in prompt.messages),
@@ -70,6 +71,7 @@ class Writing:
             if event.finish_reason != "length":
                 self._add(self._cleaner.finish())
             check_answer(self.form.source, self._answer, event.finish_reason)
+            check_bounds(self.form.source, self._outside, self._answer)
             self._diff.finish()
         self.hunks += [self.form.restore_hunk(hunk) for hunk in self._diff.hunks[len(self.hunks) :]]
 

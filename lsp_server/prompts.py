@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lsp_server.documents import BOM, Snapshot
+from lsp_server.documents import BOM, Snapshot, is_blank
 from lsp_server.form import Form
 from lsp_server.scopes import Region
 from speculation.errors import ConfigError
@@ -18,10 +18,13 @@ from speculation.errors import ConfigError
 CONTEXT_CHARS = 6000
 """How much of the file around the region is shown. More helps little, and costs a CPU seconds to read."""
 
+HOLE = "[...]"
+"""Stands in the file for the code to edit. Small models that see it there as well give back the whole file."""
+
 SYSTEM = (
-    "You edit source code. You are given code and an instruction. Reply with the complete edited code in one fenced "
-    "code block and nothing else: no explanation before or after it. Change only what the instruction asks for; copy "
-    "every other line exactly as it is, comments and blank lines included. Never leave code out, never abbreviate it."
+    "You edit source code. You are given code and an instruction. Carry out the instruction and reply with the "
+    "complete edited code in one fenced code block and nothing else. Change only what the instruction asks for: every "
+    "other line stays exactly as it is, comments and blank lines included."
 )
 
 
@@ -67,6 +70,8 @@ class Prompt:
     prediction: str
     fence: str
     form: Form
+    outside: list[str]
+    """The lines before and after the region."""
     file_type: str
     max_tokens: int
 
@@ -78,19 +83,18 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
     fence = fence_for(snapshot.text)
     name = FENCE_NAMES.get(snapshot.language_id, snapshot.language_id)
     parts = [f"File: {path}"]
-    context, is_whole = _context(snapshot, region)
+    context = _context(snapshot, region)
     if context:
-        title = "The whole file, for reference" if is_whole else "The lines around, for reference"
-        parts.append(f"{title}:\n{fence}{name}\n{context}{fence}")
-        parts.append(f"The code to edit, a part of it:\n{fence}{name}\n{source}{fence}")
-    else:
-        parts.append(f"The code to edit:\n{fence}{name}\n{source}{fence}")
+        parts.append(f"The rest of the file, for reference only:\n{fence}{name}\n{context}{fence}")
+    title = f"The code to edit, which stands at {HOLE}" if context else "The code to edit"
+    parts.append(f"{title}:\n{fence}{name}\n{source}{fence}")
     parts.append(f"Instruction: {task}\n\nReply with the edited code only, in one {fence}{name} block.")
     return Prompt(
         messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join(parts)}],
         prediction=f"{fence}{name}\n{source}{fence}",
         fence=fence,
         form=form,
+        outside=[*snapshot.lines[: region.first], *snapshot.lines[region.last :]],
         file_type=snapshot.language_id or "plaintext",
         # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
         max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,
@@ -127,14 +131,9 @@ def fence_for(text: str) -> str:
     return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
 
 
-def _context(snapshot: Snapshot, region: Region) -> tuple[str, bool]:
-    """What is shown beside the region: the whole file if it is small (then True), else the lines around; or nothing."""
+def _context(snapshot: Snapshot, region: Region) -> str:
+    """The file around the region, as much as there is room for; empty if there is nothing to see."""
     lines = [line.rstrip("\r\n") + "\n" for line in snapshot.lines]
-    outside = "".join(lines[: region.first] + lines[region.last :])
-    if not outside.strip():
-        return "", True
-    if len(snapshot.text) <= CONTEXT_CHARS:
-        return "".join(lines).removeprefix(BOM), True
     first, last = region.first, region.last
     room = CONTEXT_CHARS
     while room > 0 and (first > 0 or last < len(lines)):
@@ -147,4 +146,4 @@ def _context(snapshot: Snapshot, region: Region) -> tuple[str, bool]:
             last += 1
             room -= len(lines[last - 1])
     before, after = "".join(lines[first : region.first]), "".join(lines[region.last : last])
-    return f"{before}[the code to edit]\n{after}".removeprefix(BOM), False
+    return "" if is_blank(before + after) else f"{before}{HOLE}\n{after}".removeprefix(BOM)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.guards import BadAnswer, Cleaner, check_answer
+from lsp_server.guards import BadAnswer, Cleaner, check_answer, check_bounds
 
 CODE = "def f(x):\n    return x\n"
 MARKDOWN = "# Title\n```sh\nls\n```\nmore\n"
@@ -46,10 +46,18 @@ def test_the_code_alone_comes_out(answer: str, step: int) -> None:
         (f"```markdown\n{MARKDOWN}```\n", "````"),
         (f"```markdown\n{MARKDOWN}```\n\nThat was it.\n", "````"),
         (MARKDOWN, "````"),
+        # The end of the block shorter than its beginning.
+        (f"````markdown\n{MARKDOWN}```\n", "````"),
+        (f"````markdown\n{MARKDOWN}```", "````"),
     ],
 )
 def test_fences_in_the_code_stay(answer: str, fence: str) -> None:
     assert clean(answer, MARKDOWN, fence) == MARKDOWN
+
+
+def test_code_that_ends_with_a_fence_keeps_it() -> None:
+    source = "a\n```sh\nls\n```\n"
+    assert clean(f"````\n{source}\n````\n", source, "````") == source
 
 
 def test_plain_fences_in_the_code_stay_after_a_fence_that_is_too_short() -> None:
@@ -105,3 +113,32 @@ def test_an_answer_that_would_lose_code_is_refused(answer: list[str], reason: st
 )
 def test_the_users_own_words_are_no_placeholder(line: str) -> None:
     check_answer(["# ... rest of the code\n"], [line], "stop")
+
+
+FILE = [f"line {n}\n" for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FILE,
+        ["changed\n", *FILE[12:20]],
+        ["    " + line for line in FILE[:10]],
+    ],
+)
+def test_an_answer_that_repeats_the_file_around_is_refused(answer: list[str]) -> None:
+    with pytest.raises(BadAnswer, match="more than the selected lines"):
+        check_bounds(FILE[8:12], [*FILE[:8], *FILE[12:]], answer)
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"),
+    [
+        (FILE[8:12], FILE[8:12]),
+        (FILE[8:12], [*FILE[7:12], "new\n"]),
+        (FILE[8:12], [*FILE[8:12], *FILE[:5]]),
+        (FILE[:8], [*FILE[:8], "new\n"]),
+    ],
+)
+def test_lines_in_common_with_the_file_around_are_fine(source: list[str], answer: list[str]) -> None:
+    check_bounds(source, [*FILE[:8], *FILE[12:]], answer)

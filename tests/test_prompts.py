@@ -38,11 +38,12 @@ def rewritten(text: str, new: str) -> str:
     return "".join(apply_hunks(writing.form.lines, writing.hunks))
 
 
-def test_a_part_of_a_file_is_shown_with_the_file_before_it() -> None:
+def test_a_part_of_a_file_is_shown_after_the_rest_of_it() -> None:
+    rest = CODE.replace("    def two(self):\n        return 2\n", "[...]\n")
     assert user_text(CODE, 7, 9) == (
         "File: a.py\n\n"
-        f"The whole file, for reference:\n```python\n{CODE}```\n\n"
-        "The code to edit, a part of it:\n```python\ndef two(self):\n    return 2\n```\n\n"
+        f"The rest of the file, for reference only:\n```python\n{rest}```\n\n"
+        "The code to edit, which stands at [...]:\n```python\ndef two(self):\n    return 2\n```\n\n"
         "Instruction: Do it.\n\nReply with the edited code only, in one ```python block."
     )
 
@@ -56,7 +57,7 @@ def test_a_whole_file_is_shown_once() -> None:
 def test_of_a_large_file_the_lines_around_are_shown() -> None:
     text = "".join(f"line_{n} = {n}\n" for n in range(3000))
     shown = user_text(text, 1500, 1501)
-    assert "line_1499 = 1499\n[the code to edit]\nline_1501 = 1501\n" in shown
+    assert "line_1499 = 1499\n[...]\nline_1501 = 1501\n" in shown
     assert len(shown) < CONTEXT_CHARS + 1000
     assert "line_0 " not in shown and "line_2999 " not in shown
 
