@@ -38,12 +38,12 @@ class Recipe(NamedTuple):
 RECIPES = {
     "type-hints": Recipe(
         "Add type hints",
-        "Add type hints to all function parameters and return values. Don't change what the code does.",
+        "Add type hints to its function parameters and return values. Don't change what the code does.",
     ),
     "docstring": Recipe(
         "Add documentation comments",
-        "Add a short documentation comment to each function and class that has none, in the usual form for the "
-        "language (in Python a docstring). Don't change the code itself.",
+        "Add a short documentation comment to each function and class of the code to edit that has none, in the usual "
+        "form for the language (in Python a docstring). Don't change the code itself.",
     ),
     "simplify": Recipe(
         "Simplify",
@@ -88,7 +88,7 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
         parts.append(f"The rest of the file, for reference only:\n{fence}{name}\n{context}{fence}")
     title = f"The code to edit, which stands at {HOLE}" if context else "The code to edit"
     parts.append(f"{title}:\n{fence}{name}\n{source}{fence}")
-    parts.append(f"Instruction: {task}\n\nReply with the edited code only, in one {fence}{name} block.")
+    parts.append(f"Instruction: {task}\n\nReply with {_wanted(form, context)}, in one {fence}{name} block.")
     return Prompt(
         messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join(parts)}],
         prediction=f"{fence}{name}\n{source}{fence}",
@@ -99,6 +99,16 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
         # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
         max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,
     )
+
+
+def _wanted(form: Form, context: str) -> str:
+    """What to reply with. Small models that aren't told where a part begins and ends give back the whole file."""
+    first, last = form.source[0].strip()[:100], form.source[-1].strip()[:100]
+    if not context:
+        return "the edited code only"
+    if len(form.source) == 1:
+        return "this line only, edited"
+    return f"this part only, edited, from `{first}` to `{last}`"
 
 
 def task_text(

@@ -44,8 +44,14 @@ def test_a_part_of_a_file_is_shown_after_the_rest_of_it() -> None:
         "File: a.py\n\n"
         f"The rest of the file, for reference only:\n```python\n{rest}```\n\n"
         "The code to edit, which stands at [...]:\n```python\ndef two(self):\n    return 2\n```\n\n"
-        "Instruction: Do it.\n\nReply with the edited code only, in one ```python block."
+        "Instruction: Do it.\n\n"
+        "Reply with this part only, edited, from `def two(self):` to `return 2`, in one ```python block."
     )
+
+
+def test_the_reply_that_is_wanted_is_described() -> None:
+    assert "Reply with this line only, edited, in one" in user_text(CODE, 5, 6)
+    assert "Reply with the edited code only, in one" in user_text(CODE, 0, 9)
 
 
 def test_a_whole_file_is_shown_once() -> None:

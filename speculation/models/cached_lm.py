@@ -27,6 +27,7 @@ CROPPABLE = {"full_attention", "sliding_attention", "chunked_attention"}
 MEASURED_Q = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SLOW_PASS_S = 0.5
 STEEP = 3.0
+MIN_MEASURED_Q = 16  # one hiccup of the machine must not end the measurement at once
 N_MEASURED_PREFIX = 64
 
 _clock = count()
@@ -173,7 +174,7 @@ class CachedLM:
             seconds[q] = self._timed_pass(q)
             if seconds[q] < SLOW_PASS_S:  # on a machine that is busy with something else one try must do
                 seconds[q] = min(seconds[q], self._timed_pass(q))
-            if seconds[q] > STEEP * seconds[1]:
+            if q >= MIN_MEASURED_Q and seconds[q] > STEEP * seconds[1]:
                 break
         self.forget()
         return seconds
