@@ -103,12 +103,14 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
 
 def _wanted(form: Form, context: str) -> str:
     """What to reply with. Small models that aren't told where a part begins and ends give back the whole file."""
-    first, last = form.source[0].strip()[:100], form.source[-1].strip()[:100]
     if not context:
         return "the edited code only"
-    if len(form.source) == 1:
+    lines = [line.strip() for line in form.source if line.strip()]
+    if len(lines) == 1:
         return "this line only, edited"
-    return f"this part only, edited, from `{first}` to `{last}`"
+    # A bracket alone says nothing of where the end is: the model would stop at the first one.
+    tail = next(n for n in range(len(lines) - 1, -1, -1) if n == 0 or sum(map(str.isalnum, lines[n])) > 3)
+    return f"this part only, edited, from `{lines[0][:100]}` to `{' '.join(lines[tail:])[-100:]}`"
 
 
 def task_text(

@@ -52,6 +52,8 @@ def test_a_part_of_a_file_is_shown_after_the_rest_of_it() -> None:
 def test_the_reply_that_is_wanted_is_described() -> None:
     assert "Reply with this line only, edited, in one" in user_text(CODE, 5, 6)
     assert "Reply with the edited code only, in one" in user_text(CODE, 0, 9)
+    assert "from `function f() {` to `} else { h(); } }`, in one" in user_text(JS, 2, 9)
+    assert "from `}` to `} }`, in one" in user_text("}\n}\nx\n", 0, 2)
 
 
 def test_a_whole_file_is_shown_once() -> None:
