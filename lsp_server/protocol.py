@@ -3,13 +3,14 @@
 Passes everything on to the server object; decides nothing about rewrites.
 """
 
+import json
 import logging
 import os
 from collections.abc import Generator
 from typing import Any, cast
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcInvalidRequest, JsonRpcParseError
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 
@@ -18,6 +19,10 @@ from lsp_server.prompts import RECIPES
 from lsp_server.session import Session
 
 OURS = "stet/"
+NOT_JSON = (ValueError, RecursionError)
+"""What json.loads raises: no JSON, no UTF-8, or nested too deeply."""
+
+log = logging.getLogger(__name__)
 
 
 class StetProtocol(LanguageServerProtocol):
@@ -40,6 +45,27 @@ class StetProtocol(LanguageServerProtocol):
                 refusal = JsonRpcInvalidParams(f"the params of {data['method']} are not what LSP says they are")
                 self._send_response(data["id"], error=refusal.to_response_error())
             return JsonRPCNotification("$/malformed", self.VERSION, None)
+
+    def handle_message(self, message: Any) -> None:
+        """Hand a message on; refuse JSON that is no message."""
+        if getattr(message, "jsonrpc", None) != self.VERSION:
+            self._refuse(JsonRpcInvalidRequest('a message must be a JSON object with "jsonrpc": "2.0"'))
+            return
+        super().handle_message(message)
+
+    def refuse_unread(self, error: Exception) -> bool:
+        """Answer for a body that is no JSON; False if it is another error."""
+        if not isinstance(error, NOT_JSON):
+            return False
+        reason = str(error) if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        self._refuse(JsonRpcParseError(f"a message must be JSON in UTF-8: {reason}"))
+        return True
+
+    def _refuse(self, refusal: JsonRpcException) -> None:
+        """Whose message it was can't be told: the id is null (JSON-RPC 2.0, section 5)."""
+        log.error("%s", refusal.message)
+        error = {"code": refusal.code, "message": refusal.message}
+        self._send_data({"jsonrpc": self.VERSION, "id": None, "error": error})
 
     @lsp_method(lsp.INITIALIZE)
     def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:

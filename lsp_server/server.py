@@ -53,6 +53,11 @@ class StetServer(LanguageServer):
         elif not isinstance(error, JsonRpcException):
             log.error("%s", error)
 
+    def report_unread(self, error: Exception, source: Any) -> None:
+        """A message that could not be handled: answered if it was no JSON, else it is our bug."""
+        if not self.protocol.refuse_unread(error):
+            log.error("can't handle a message", exc_info=error)
+
     def show(self, kind: lsp.MessageType, message: str) -> None:
         """Show the user a line."""
         self.window_show_message(lsp.ShowMessageParams(kind, message))
@@ -185,10 +190,13 @@ def serve_stdio() -> None:
     os.dup2(2, 1)
     server = make_server()
     server.protocol.set_writer(StdoutWriter(out))
+    # pygls logs a traceback for each message that is no JSON, before it asks report_unread.
+    quiet = logging.getLogger("lsp_server.wire")
+    quiet.setLevel(logging.CRITICAL)
 
     async def serve() -> None:
         reader = StdinAsyncReader(sys.stdin.buffer, server.thread_pool)
-        await run_async(threading.Event(), reader, server.protocol, log, server.report_server_error)
+        await run_async(threading.Event(), reader, server.protocol, quiet, server.report_unread)
         leave(0)
 
     asyncio.run(serve())

@@ -166,6 +166,44 @@ def start(**kwargs: Any) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
 
 
+def receive(server: "subprocess.Popen[bytes]") -> Any:
+    assert server.stdout is not None
+    length = 0
+    while header := server.stdout.readline().strip():
+        name, _, value = header.partition(b":")
+        length = int(value) if name == b"Content-Length" else length
+    return json.loads(server.stdout.read(length))
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        (b"{nonsense", -32700, "must be JSON in UTF-8"),
+        (b"\xff\xfe{}", -32700, "must be JSON in UTF-8"),
+        (b"[" * 100_000, -32700, "must be JSON in UTF-8"),
+        (b"[]", -32600, "must be a JSON object"),
+        (b"5", -32600, "must be a JSON object"),
+        (b"null", -32600, "must be a JSON object"),
+        (b'{"method": "exit"}', -32600, "must be a JSON object"),
+        (b'{"jsonrpc": 2, "method": "exit"}', -32600, "must be a JSON object"),
+    ],
+)
+def test_a_body_that_is_no_message_is_one_line_and_an_answer(body: bytes, code: int, said: str) -> None:
+    with start() as server:
+        assert server.stdin is not None and server.stderr is not None
+        server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        server.stdin.flush()
+        answer = receive(server)
+        assert (answer["id"], answer["error"]["code"]) == (None, code)
+        assert said in answer["error"]["message"]
+        send(server, id=1, method="initialize", params={"processId": None, "capabilities": {}})
+        assert receive(server)["id"] == 1
+        send(server, method="exit")
+        server.wait(20)
+        (line,) = server.stderr.read().decode().splitlines()
+        assert said in line
+
+
 def test_exit_without_shutdown_and_the_end_of_stdin_end_the_process() -> None:
     with start() as server:
         send(server, method="exit")
