@@ -110,6 +110,16 @@ def plain(value: Any) -> Any:
     return value
 
 
+async def writing(ed: Editor, engine: StubEngine, **more: Any) -> "tuple[str, asyncio.Future[Any]]":
+    """A rewrite of `two` that has begun and waits in mid-stream: the document and the request."""
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    engine.hold_at = 2
+    request = ed.rewrite(uri, 4, 6, **more)
+    await engine.holding.wait()
+    return uri, request
+
+
 async def until(condition: Any, seconds: float = 20) -> None:
     """Wait for something to become true."""
     async with asyncio.timeout(seconds):

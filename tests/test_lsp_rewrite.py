@@ -5,7 +5,7 @@
 import asyncio
 
 import pytest
-from lsp_editor import CODE, NEW_TWO, Editor, ed, engine, fails, folder, lines, until
+from lsp_editor import CODE, NEW_TWO, Editor, ed, engine, fails, folder, lines, until, writing
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 from stub_engine import StubEngine
@@ -87,11 +87,7 @@ async def test_prepare_without_an_engine_says_so_without_an_error(ed: Editor, en
 
 
 async def test_cancel_request_stops_the_engine(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(CODE)
-    engine.answer(NEW_TWO)
-    engine.hold_at = 2
-    request = ed.rewrite(uri, 4, 6, msg_id="r1")
-    await engine.holding.wait()
+    uri, request = await writing(ed, engine, msg_id="r1")
     ed.client.cancel_request(t.CancelParams(id="r1"))
     await fails(request, -32800)
     await asyncio.wait_for(engine.closed_early.wait(), 20)
@@ -114,11 +110,7 @@ async def test_progress_cancel_stops_the_engine(ed: Editor, engine: StubEngine) 
 
 
 async def test_reject_stops_a_running_job_and_forgets_a_proposal(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(CODE)
-    engine.answer(NEW_TWO)
-    engine.hold_at = 2
-    request = ed.rewrite(uri, 4, 6)
-    await engine.holding.wait()
+    uri, request = await writing(ed, engine)
     assert await ed.request("stet/reject", {"jobId": "job"}) is None
     await fails(request, -32800)
     engine.hold_at = None
@@ -135,11 +127,7 @@ async def test_a_stale_version_is_refused(ed: Editor, engine: StubEngine) -> Non
 
 
 async def test_an_edit_above_moves_the_hunks(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(CODE)
-    engine.answer(NEW_TWO)
-    engine.hold_at = 2
-    request = ed.rewrite(uri, 4, 6)
-    await engine.holding.wait()
+    uri, request = await writing(ed, engine)
     ed.type(uri, 0, 0, "import os\n\n")
     await ed.sync()
     engine.gate.set()
@@ -151,11 +139,7 @@ async def test_an_edit_above_moves_the_hunks(ed: Editor, engine: StubEngine) -> 
 
 
 async def test_an_edit_inside_stops_the_rewrite(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(CODE)
-    engine.answer(NEW_TWO)
-    engine.hold_at = 2
-    request = ed.rewrite(uri, 4, 6)
-    await engine.holding.wait()
+    uri, request = await writing(ed, engine)
     ed.type(uri, 5, 11, "2")
     await fails(request, -32801, "you edited the lines")
     await asyncio.wait_for(engine.closed_early.wait(), 20)
@@ -173,11 +157,7 @@ async def test_an_edit_inside_a_proposal_makes_it_stale(ed: Editor, engine: Stub
 
 
 async def test_a_second_rewrite_of_the_same_lines_takes_the_place_of_the_first(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(CODE)
-    engine.answer(NEW_TWO)
-    engine.hold_at = 2
-    first = ed.rewrite(uri, 4, 6)
-    await engine.holding.wait()
+    uri, first = await writing(ed, engine)
     engine.hold_at = None
     second = ed.rewrite(uri, 0, 6, jobId="second")
     await fails(first, -32802, "newer rewrite")

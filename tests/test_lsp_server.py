@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lsp_editor import CODE, NEW_TWO, SERVER, Editor, ed, editor, engine, fails, folder, lines
+from lsp_editor import CODE, NEW_TWO, SERVER, Editor, ed, editor, engine, fails, folder, lines, writing
 from lsprotocol import types as t
 from stub_engine import StubEngine
 
@@ -129,22 +129,14 @@ async def test_a_cursor_stands_for_the_block_around_it(ed: Editor, engine: StubE
 
 
 async def test_closing_the_document_ends_its_rewrite(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(CODE)
-    engine.answer(NEW_TWO)
-    engine.hold_at = 2
-    request = ed.rewrite(uri, 4, 6)
-    await engine.holding.wait()
+    uri, request = await writing(ed, engine)
     ed.client.text_document_did_close(t.DidCloseTextDocumentParams(t.TextDocumentIdentifier(uri)))
     await fails(request, -32801, "closed")
 
 
 async def test_shutdown_in_mid_rewrite_is_clean_and_stops_the_engine(folder: Path, engine: StubEngine) -> None:
     async with editor(folder) as ed:
-        uri = ed.open(CODE)
-        engine.answer(NEW_TWO)
-        engine.hold_at = 2
-        request = ed.rewrite(uri, 4, 6)
-        await engine.holding.wait()
+        _, request = await writing(ed, engine)
         assert await ed.request("shutdown", None) is None
         await fails(request, -32800)
         await asyncio.wait_for(engine.closed_early.wait(), 20)
