@@ -188,7 +188,7 @@ def test_a_small_lm_that_is_the_target_is_always_believed() -> None:
 
 def test_prompt_lookup_changes_nothing() -> None:
     for prompt in [(1, 2, 1, 2, 1), (0, 0, 0), (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5)]:
-        check(prompt, FixedDrafts(PromptLookupDrafter(prompt, 2, 10), 64))
+        check(prompt, FixedDrafts(PromptLookupDrafter(prompt, 2, 10)))
 
 
 def test_stopping_to_pull_stops_the_work() -> None:

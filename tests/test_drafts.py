@@ -188,5 +188,5 @@ def test_a_real_rewrite_takes_few_passes() -> None:
 
 def test_plain_and_fixed_drafts() -> None:
     assert NoDrafts().propose([1], 10) == Draft()
-    assert len(FixedDrafts(Says(COPY), 5).propose([1], 10).token_ids) == 5
-    assert len(FixedDrafts(Says(COPY), 5).propose([1], 2).token_ids) == 2
+    assert len(FixedDrafts(Says(COPY)).propose([1], 5).token_ids) == 5
+    assert len(FixedDrafts(Says(COPY)).propose([1], 2).token_ids) == 2

@@ -153,7 +153,7 @@ def _drafter(name: str, cost: CostCurve) -> MakeDrafts:
                 (CopyDrafter(source), SuffixDrafter(prompt)), acceptance, cost.seconds, GAMMA_MAX
             )
         case ["prompt-lookup", n, k] if n.isdecimal() and k.isdecimal() and int(n) > 0:
-            return lambda source, prompt, acceptance: FixedDrafts(PromptLookupDrafter(prompt, int(n), int(k)), int(k))
+            return lambda source, prompt, acceptance: FixedDrafts(PromptLookupDrafter(prompt, int(n), int(k)))
     raise ConfigError(f"drafter must be none, stet or prompt-lookup:N:K (as in prompt-lookup:2:12), not {name!r}")
 
 

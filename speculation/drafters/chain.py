@@ -92,12 +92,12 @@ class NoDrafts:
 class FixedDrafts:
     """One copying source with its own draft length, as the field's prompt lookup has it; for the benchmarks."""
 
-    def __init__(self, drafter: Drafter, gamma_max: int) -> None:
-        self._drafter, self._gamma_max = drafter, gamma_max
+    def __init__(self, drafter: Drafter) -> None:
+        self._drafter = drafter
 
     def propose(self, prefix: Sequence[int], n_max: int) -> Draft:
         """The drafter's own length, up to n_max."""
-        return self._drafter.propose(min(n_max, self._gamma_max))
+        return self._drafter.propose(n_max)
 
     def observe(self, draft: Draft, n_accepted: int, token_ids: Sequence[int]) -> None:
         """Pass on what came out."""
