@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speculation.acceptance import N_MEMORY, N_PARENT, N_REQUEST, Acceptance, Store, bucket_of
+from speculation.acceptance import Store
 from speculation.priors import BUCKET_EDGES, PRIORS
+from speculation.survival import N_MEMORY, N_PARENT, N_REQUEST, Acceptance, bucket_of
 
 NOBODY = 65534
 FOUR_YES_ONE_NO = ("copy", 0, 4, 5)

@@ -27,6 +27,7 @@ FLOORS = {
         ("serving", "bench"),
         ("engine",),
         ("decoding", "drafters", "gamma", "acceptance", "models"),
+        ("survival",),
         ("types", "alignment", "priors", "config", "errors"),
     ),
 }

@@ -9,7 +9,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from speculation.acceptance import Acceptance
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
 from speculation.drafters.copy import CopyDrafter
@@ -18,6 +17,7 @@ from speculation.drafters.suffix import SuffixDrafter
 from speculation.models.cached_lm import CachedLM
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.verify import TorchTarget
+from speculation.survival import Acceptance
 from speculation.types import Draft, Sampling, Step
 
 pytestmark = pytest.mark.torch

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from speculation.acceptance import Acceptance
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
 from speculation.drafters.copy import CopyDrafter
 from speculation.drafters.suffix import SuffixDrafter
+from speculation.survival import Acceptance
 from speculation.types import Draft
 
 

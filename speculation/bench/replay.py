@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from speculation.acceptance import Acceptance, Store
+from speculation.acceptance import Store
 from speculation.bench.tasks import Task
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
@@ -19,6 +19,7 @@ from speculation.drafters.lookup import PromptLookupDrafter
 from speculation.drafters.suffix import SuffixDrafter
 from speculation.errors import ConfigError
 from speculation.gamma import CostCurve
+from speculation.survival import Acceptance
 from speculation.types import Draft, Verdict
 
 COSTS = {

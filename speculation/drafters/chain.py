@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from speculation.acceptance import Acceptance
 from speculation.drafters.lm import SmallLM
 from speculation.gamma import best_bet
+from speculation.survival import Acceptance
 from speculation.types import Draft
 
 

@@ -1,0 +1,81 @@
+"""How likely is the next drafted token accepted? Counts per position, and estimates that lean on each other.
+
+Acceptance is counted per position: of the drafted tokens that were tested (all before the first rejection, and it),
+how many were accepted, per (draft source, file type, match-length bucket). accepted / drafted would be biased:
+tokens behind a rejection were never tested. A cell with little data leans on its parent (all file types), that one on
+the shipped priors; within a request a quick local estimate leans on the cell. Knows no database and no tokenizer.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+from speculation.priors import BUCKET_EDGES, PRIORS
+
+N_PARENT = 20.0
+"""Weight of a parent's estimate, in tested tokens."""
+N_REQUEST = 8.0
+"""Weight of the long-term estimate against this request's own counts, in tested tokens."""
+N_MEMORY = 4000.0
+"""A cell never weighs more than so many tested tokens: older counts fade as new ones come."""
+ALL_FILE_TYPES = ""
+
+Cell = tuple[str, str, int]  # source, file type, bucket
+
+
+def bucket_of(match_len: int) -> int:
+    """The match-length bucket: 0, 1, 2, 3, 4-5, 6-7, 8-11 and so on."""
+    return bisect_right(BUCKET_EDGES, match_len) - 1
+
+
+class Acceptance:
+    """Counts and estimates of alpha for one request: a target's cells, as a Store has them, and the request's own."""
+
+    def __init__(self, file_type: str, cells: Mapping[Cell, tuple[float, float]] | None = None) -> None:
+        self._cells: dict[Cell, tuple[float, float]] = dict(cells or {})
+        self._levels = tuple(dict.fromkeys((ALL_FILE_TYPES, file_type)))
+        self._request: dict[tuple[str, int], tuple[float, float]] = {}
+        self._touched: set[Cell] = set()
+
+    def alphas(self, source: str, match_len: int, n_tokens: int) -> list[float]:
+        """Per drafted token the probability that it is accepted, given that those before it were."""
+        alphas: list[float] = []
+        while len(alphas) < n_tokens:
+            bucket = bucket_of(match_len + len(alphas))
+            ends = BUCKET_EDGES[bucket + 1] - match_len if bucket + 1 < len(BUCKET_EDGES) else n_tokens
+            alphas += [self._alpha(source, bucket)] * (min(ends, n_tokens) - len(alphas))
+        return alphas
+
+    def _alpha(self, source: str, bucket: int) -> float:
+        estimate = PRIORS[source][bucket]
+        for file_type in self._levels:
+            estimate = _shrink(self._cells.get((source, file_type, bucket)), estimate, N_PARENT)
+        return _shrink(self._request.get((source, bucket)), estimate, N_REQUEST)
+
+    def observe(self, source: str, match_len: int, n_accepted: int, n_tested: int) -> None:
+        """Count one draft: n_tested is n_accepted, plus one when a token was rejected."""
+        for j in range(n_tested):
+            bucket = bucket_of(match_len + j)
+            accepted = float(j < n_accepted)
+            for file_type in self._levels:
+                cell = (source, file_type, bucket)
+                self._cells[cell] = _add(self._cells.get(cell), accepted)
+                self._touched.add(cell)
+            self._request[source, bucket] = _add(self._request.get((source, bucket)), accepted)
+
+    def touched(self) -> dict[Cell, tuple[float, float]]:
+        """The cells that changed since the last call."""
+        cells = {cell: self._cells[cell] for cell in self._touched}
+        self._touched = set()
+        return cells
+
+
+def _shrink(counts: tuple[float, float] | None, parent: float, weight: float) -> float:
+    """Posterior mean of a Beta(weight * parent, weight * (1 - parent)) after the counts."""
+    tested, accepted = counts or (0.0, 0.0)
+    return (accepted + weight * parent) / (tested + weight)
+
+
+def _add(counts: tuple[float, float] | None, accepted: float) -> tuple[float, float]:
+    tested, n_accepted = counts or (0.0, 0.0)
+    keep = min(1.0, (N_MEMORY - 1) / tested) if tested else 1.0
+    return tested * keep + 1.0, n_accepted * keep + accepted
