@@ -7,6 +7,7 @@ the output, by how alike the two contexts are (rapidfuzz), and by its distance f
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from rapidfuzz.distance import LCSseq
@@ -50,6 +51,12 @@ class Aligner:
     def is_following(self) -> bool:
         """Whether the last output token was the source's at the cursor; at the very start, yes."""
         return self._n_departed == 0
+
+    def fork(self) -> "Aligner":
+        """An aligner that stands where this one does and goes its own way; the source is shared. O(WINDOW)."""
+        fork = copy(self)
+        fork._output = self._output[-WINDOW:]
+        return fork
 
     def observe(self, token_ids: Sequence[int]) -> None:
         """Advance by tokens that the target has written."""

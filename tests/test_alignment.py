@@ -138,3 +138,23 @@ def test_one_block_replaced_is_found_again(before: list[int], new: list[int], re
         place = aligner.best()
         assert place is not None and place.position == len(before) + 8 + i
         aligner.observe([rest[i]])
+
+
+@settings(deadline=None)
+@given(few, few, few, st.integers(0, 9))
+def test_a_fork_does_as_the_original_would_and_leaves_it_alone(
+    source: list[int], output: list[int], supposed: list[int], n: int
+) -> None:
+    original, witness = CopyDrafter(source), CopyDrafter(source)
+    original.observe(output)
+    witness.observe(output)
+    fork = original.fork()
+    for token in supposed:
+        fork.observe([token])
+        witness.observe([token])
+        assert fork.propose(n) == witness.propose(n)
+    unforked = CopyDrafter(source)
+    unforked.observe(output)
+    assert original.propose(n) == unforked.propose(n)
+    original.observe(supposed)
+    assert original.propose(n) == witness.propose(n)

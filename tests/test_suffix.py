@@ -68,6 +68,37 @@ def test_a_draft_is_what_followed() -> None:
     assert drafter.propose(9).token_ids == (2, 3, 4, 7, 9)
 
 
+@settings(deadline=None, max_examples=300)
+@given(texts, texts)
+def test_a_fork_finds_the_longest_match_in_the_text_known_and_leaves_the_original_alone(
+    text: list[int], supposed: list[int]
+) -> None:
+    original, witness = SuffixDrafter(text), SuffixDrafter(text)
+    fork = original.fork()
+    assert fork.propose(9) == original.propose(9)
+    whole = list(text)
+    for token in supposed:
+        fork.observe([token])
+        whole.append(token)
+        draft = fork.propose(5)
+        n = next(
+            (
+                n
+                for n in range(len(whole) - 1, 0, -1)
+                if any(text[end - n : end] == whole[-n:] for end in range(n, len(text) + 1))
+            ),
+            0,
+        )
+        assert draft.match_len == n
+        if n:
+            ends = [end for end in range(n, len(text) + 1) if text[end - n : end] == whole[-n:]]
+            assert draft.token_ids in [tuple(whole[end : end + 5]) for end in ends]
+    assert original.propose(9) == witness.propose(9)
+    original.observe(supposed)
+    witness.observe(supposed)
+    assert original.propose(9) == witness.propose(9)
+
+
 def test_nothing_is_drafted_from_nothing() -> None:
     assert SuffixDrafter([]).propose(5).token_ids == ()
     assert SuffixDrafter([1]).propose(5).token_ids == ()

@@ -1,6 +1,7 @@
 """Drafts copied from the source at the aligned cursor. Works on token ids; knows no tokenizer and no model."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from speculation.alignment import Aligner
 from speculation.types import Draft
@@ -11,6 +12,12 @@ class CopyDrafter:
 
     def __init__(self, source: Sequence[int]) -> None:
         self._aligner = Aligner(source)
+
+    def fork(self) -> "CopyDrafter":
+        """A drafter for a supposed continuation: it observes and proposes like this one and leaves this one alone."""
+        fork = copy(self)
+        fork._aligner = self._aligner.fork()
+        return fork
 
     def observe(self, token_ids: Sequence[int]) -> None:
         """Move the cursor by what came out of the target."""

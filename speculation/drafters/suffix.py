@@ -32,6 +32,24 @@ class SuffixAutomaton:
         """(match_len, start): the longest suffix that occurred before, and the index that followed it."""
         return self._match
 
+    @property
+    def state(self) -> int:
+        """The state of match, for follow."""
+        return max(0, self._link[self._last])
+
+    def follow(self, state: int, match_len: int, token: int) -> tuple[int, int, int]:
+        """(state, match_len, start) after one more token that is not appended: the longest match in the text as it is.
+
+        Walks from the longest match to ever shorter ones until one of them goes on with the token.
+        """
+        while token not in self._next[state]:
+            if state == 0:
+                return 0, 0, 0
+            state = self._link[state]
+            match_len = self._len[state]
+        state = self._next[state][token]
+        return state, match_len + 1, self._end[state] + 1
+
     def extend(self, token_ids: Iterable[int]) -> None:
         """Append tokens to the text."""
         for token in token_ids:
@@ -88,6 +106,10 @@ class SuffixDrafter:
         self._automaton = SuffixAutomaton()
         self._automaton.extend(prompt)
 
+    def fork(self) -> "SuffixFork":
+        """A drafter for a supposed continuation; good until this one observes more."""
+        return SuffixFork(self._automaton)
+
     def observe(self, token_ids: Iterable[int]) -> None:
         """Append what came out of the target."""
         self._automaton.extend(token_ids)
@@ -98,3 +120,27 @@ class SuffixDrafter:
         if match_len == 0:
             return Draft()
         return Draft(tuple(self._automaton.text[start : start + n_max]), self.source, match_len)
+
+
+class SuffixFork:
+    """Drafts for a supposed continuation of the text: walks the automaton and leaves it alone."""
+
+    def __init__(self, automaton: SuffixAutomaton) -> None:
+        self._automaton = automaton
+        self._supposed: list[int] = []
+        self._state = automaton.state
+        self._match_len, self._start = automaton.match
+
+    def observe(self, token_ids: Iterable[int]) -> None:
+        """Suppose that these come next. O(1) a token on average."""
+        for token in token_ids:
+            self._supposed.append(token)
+            self._state, self._match_len, self._start = self._automaton.follow(self._state, self._match_len, token)
+
+    def propose(self, n_max: int) -> Draft:
+        """At most n_max tokens behind the longest match in the text as it was at the fork. O(n_max)."""
+        if self._match_len == 0:
+            return Draft()
+        text = self._automaton.text
+        known = text[self._start : self._start + n_max]
+        return Draft((*known, *self._supposed[: n_max - len(known)]), SuffixDrafter.source, self._match_len)
