@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from speculation.acceptance import Store
+from speculation.acceptance import Store, public_name
 from speculation.config import PRESETS, EngineConfig
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, NoDrafts
@@ -131,7 +131,8 @@ class Engine:
         stop: Sequence[str],
     ) -> Iterator[Chunk]:
         # Sampled tokens agree less often with a copy than first choices do: their counts are kept apart.
-        key = self.info.model if sampling.temperature == 0 else f"{self.info.model} sampled"
+        name = public_name(self.info.model)
+        key = name if sampling.temperature == 0 else f"{name} sampled"
         acceptance = self._store.acceptance(key, file_type)
         drafts: Drafts = NoDrafts()
         if draft:
@@ -148,7 +149,11 @@ class Engine:
             prefill_s = time.perf_counter() - started
             stats = Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
             steps = decode(target, drafts, prompt_ids, max_new_tokens=n_max, stop_ids=self._stop_ids)
-            yield from self._chunks(steps, stats, n_max, stop)
+            for chunk in self._chunks(steps, stats, n_max, stop):
+                yield chunk
+                if draft and chunk.stats:
+                    plain_s = chunk.stats.n_tokens * self._cost.seconds(1)
+                    self._store.note_run(key, file_type, chunk.stats, plain_s)
         finally:
             self._store.save_acceptance(key, acceptance)
 
@@ -219,7 +224,7 @@ class Engine:
         return seconds
 
     def _machine(self, model: str, lm: CachedLM) -> str:
-        return f"{machine_name(lm.device)} {model} {lm.dtype}"
+        return f"{machine_name(lm.device)} {public_name(model)} {lm.dtype}"
 
 
 def _models_of(config: EngineConfig) -> tuple[str, str | None]:

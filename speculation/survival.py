@@ -20,6 +20,8 @@ N_MEMORY = 4000.0
 ALL_FILE_TYPES = ""
 
 Cell = tuple[str, str, int]  # source, file type, bucket
+Counts = tuple[float, float]  # tested, accepted
+NO_COUNTS: Counts = (0.0, 0.0)
 
 
 def bucket_of(match_len: int) -> int:
@@ -30,11 +32,11 @@ def bucket_of(match_len: int) -> int:
 class Acceptance:
     """Counts and estimates of alpha for one request: a target's cells, as a Store has them, and the request's own."""
 
-    def __init__(self, file_type: str, cells: Mapping[Cell, tuple[float, float]] | None = None) -> None:
-        self._cells: dict[Cell, tuple[float, float]] = dict(cells or {})
+    def __init__(self, file_type: str, cells: Mapping[Cell, Counts] | None = None) -> None:
+        self._cells: dict[Cell, Counts] = dict(cells or {})
         self._levels = tuple(dict.fromkeys((ALL_FILE_TYPES, file_type)))
-        self._request: dict[tuple[str, int], tuple[float, float]] = {}
-        self._touched: set[Cell] = set()
+        self._request: dict[tuple[str, int], Counts] = {}
+        self._fresh: dict[Cell, Counts] = {}
 
     def alphas(self, source: str, match_len: int, n_tokens: int) -> list[float]:
         """Per drafted token the probability that it is accepted, given that those before it were."""
@@ -55,27 +57,26 @@ class Acceptance:
         """Count one draft: n_tested is n_accepted, plus one when a token was rejected."""
         for j in range(n_tested):
             bucket = bucket_of(match_len + j)
-            accepted = float(j < n_accepted)
+            one = (1.0, float(j < n_accepted))
             for file_type in self._levels:
                 cell = (source, file_type, bucket)
-                self._cells[cell] = _add(self._cells.get(cell), accepted)
-                self._touched.add(cell)
-            self._request[source, bucket] = _add(self._request.get((source, bucket)), accepted)
+                self._cells[cell] = merged(self._cells.get(cell, NO_COUNTS), one)
+                self._fresh[cell] = merged(self._fresh.get(cell, NO_COUNTS), one)
+            self._request[source, bucket] = merged(self._request.get((source, bucket), NO_COUNTS), one)
 
-    def touched(self) -> dict[Cell, tuple[float, float]]:
-        """The cells that changed since the last call."""
-        cells = {cell: self._cells[cell] for cell in self._touched}
-        self._touched = set()
-        return cells
+    def fresh(self) -> dict[Cell, Counts]:
+        """What was counted since the last call, to be merged into what others counted meanwhile."""
+        fresh, self._fresh = self._fresh, {}
+        return fresh
 
 
-def _shrink(counts: tuple[float, float] | None, parent: float, weight: float) -> float:
+def merged(old: Counts, fresh: Counts) -> Counts:
+    """Both together, N_MEMORY tested tokens at most: of the old ones no more is kept than there is room for."""
+    keep = min(1.0, (N_MEMORY - fresh[0]) / old[0]) if old[0] else 0.0
+    return old[0] * keep + fresh[0], old[1] * keep + fresh[1]
+
+
+def _shrink(counts: Counts | None, parent: float, weight: float) -> float:
     """Posterior mean of a Beta(weight * parent, weight * (1 - parent)) after the counts."""
-    tested, accepted = counts or (0.0, 0.0)
+    tested, accepted = counts or NO_COUNTS
     return (accepted + weight * parent) / (tested + weight)
-
-
-def _add(counts: tuple[float, float] | None, accepted: float) -> tuple[float, float]:
-    tested, n_accepted = counts or (0.0, 0.0)
-    keep = min(1.0, (N_MEMORY - 1) / tested) if tested else 1.0
-    return tested * keep + 1.0, n_accepted * keep + accepted

@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from speculation.acceptance import Store
+from speculation.acceptance import Store, public_name
 from speculation.config import EngineConfig
 from speculation.engine import Engine
 from speculation.errors import ConfigError, ContextTooLong, ModelError
@@ -272,7 +272,7 @@ def test_an_unknown_model_is_refused(tmp_path: Path) -> None:
 
 def learned(path: Path, model: str) -> int:
     with closing(Store(path)) as store:
-        return len(store.acceptance(model, "python")._cells)
+        return len(store.acceptance(public_name(model), "python")._cells)
 
 
 def test_closing_the_iterator_cancels_and_keeps_what_was_learned(folder: str, tmp_path: Path) -> None:
@@ -286,6 +286,23 @@ def test_closing_the_iterator_cancels_and_keeps_what_was_learned(folder: str, tm
         chunks.close()  # type: ignore[attr-defined]
         assert learned(path, folder) > 0
         assert answer(engine)[:2] == plain[:2]
+
+
+def test_a_finished_request_is_noted_with_what_its_drafts_did(folder: str, tmp_path: Path) -> None:
+    path = tmp_path / "stet.db"
+    with closing(Engine.open(config(folder, database=path))) as engine:
+        plain = answer(engine, draft=False)
+        stats = stats_of(engine, source=plain[0], file_type="python")
+        stats_of(engine, temperature=1.0)
+        next(engine.generate(MESSAGES))  # given up
+    with closing(Store(path)) as store:
+        greedy, sampled = store.runs()
+        assert (greedy.target, sampled.target) == (public_name(folder), f"{public_name(folder)} sampled")
+        assert (greedy.file_type, greedy.n_tokens, greedy.n_passes) == ("python", stats.n_tokens, stats.n_passes)
+        assert (greedy.sources, greedy.decode_s) == (stats.sources, stats.decode_s)
+        assert 0.2 < greedy.plain_s / (stats.n_tokens * store.pass_times(store.machines()[0])[1]) < 5
+    assert folder.encode() not in path.read_bytes()
+    assert CODE.splitlines()[0].encode() not in path.read_bytes()
 
 
 def test_an_iterator_that_is_dropped_leaves_the_next_request_right(engine: Engine) -> None:
