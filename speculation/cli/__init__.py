@@ -15,6 +15,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "models": ("speculation.cli.models", "models"),
     "engine": ("speculation.cli.engine", "engine"),
     "bench": ("speculation.cli.bench", "bench"),
+    "stats": ("speculation.cli.stats", "stats"),
 }
 """Command name -> (module, attribute). `stet` mounts these beside its own."""
 
