@@ -110,6 +110,10 @@ class Engine:
         """Token ids of plain text."""
         return self._tokenizer.encode(text)
 
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of token ids, without control tokens."""
+        return self._tokenizer.decode(token_ids)
+
     def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
         started = time.perf_counter()
         n_cached = None
