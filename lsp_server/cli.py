@@ -11,10 +11,7 @@ from speculation.cli import LAZY, LazyGroup
 LEVELS = ["debug", "info", "warning", "error"]
 
 
-COMMANDS = {"rewrite": ("lsp_server.command", "rewrite"), "verify": ("lsp_server.verify", "verify")}
-
-
-@click.group(cls=LazyGroup, lazy={**LAZY, **COMMANDS})
+@click.group(cls=LazyGroup, lazy={**LAZY, "rewrite": ("lsp_server.command", "rewrite")})
 @click.version_option(package_name="stet-lsp", prog_name="stet")
 def main() -> None:
     """Rewrite code with a local model: most of it is copied, and only checked."""

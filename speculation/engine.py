@@ -17,7 +17,7 @@ from speculation.drafters.suffix import SuffixDrafter
 from speculation.errors import ConfigError, ContextTooLong, ModelError
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
-from speculation.models.loading import choose_device, context_length, load_model, load_small_lm, machine_name, resolve
+from speculation.models.loading import choose_device, context_length, load_model, machine_name, resolve
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.tokenizer import StopTexts, TextStream, Tokenizer
 from speculation.models.verify import TorchTarget
@@ -78,6 +78,7 @@ class Engine:
         top_p: float = 1.0,
         top_k: int = 0,
         seed: int | None = None,
+        repetition_penalty: float = 1.0,
         max_new_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Iterator[Chunk]:
@@ -87,7 +88,7 @@ class Engine:
         the time, never the output. The last chunk carries finish_reason and stats. Raises ConfigError and
         ContextTooLong at the call, before any work.
         """
-        sampling = Sampling(temperature, top_p, top_k, seed)
+        sampling = Sampling(temperature, top_p, top_k, seed, repetition_penalty)
         prompt_ids = self._encode_prompt(messages, prompt)
         source_ids = self._tokenizer.encode(source)
         n_room = self._room(len(prompt_ids), len(source_ids))
@@ -110,10 +111,6 @@ class Engine:
         """Token ids of plain text."""
         return self._tokenizer.encode(text)
 
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of token ids, without control tokens."""
-        return self._tokenizer.decode(token_ids)
-
     def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
         started = time.perf_counter()
         n_cached = None
@@ -134,9 +131,10 @@ class Engine:
         n_max: int,
         stop: Sequence[str],
     ) -> Iterator[Chunk]:
-        # Sampled tokens agree less often with a copy than first choices do: their counts are kept apart.
+        # What is sampled or penalised agrees less often with a copy than first choices do: those counts are kept apart.
         name = public_name(self.info.model)
-        key = name if sampling.temperature == 0 else f"{name} sampled"
+        is_plain = sampling.temperature == 0 and sampling.repetition_penalty == 1
+        key = name if is_plain else f"{name} sampled"
         acceptance = self._store.acceptance(key, file_type)
         drafts: Drafts = NoDrafts()
         if draft:
@@ -215,8 +213,7 @@ class Engine:
                 f"{ref} can't draft for this target: its vocabulary is another one. "
                 "Choose a small LM of the same family, or --small-lm none."
             )
-        model = load_small_lm(folder, self._config.device, self._config.dtype)
-        return CachedLM(model, self._config.kv_budget_bytes // 4)
+        return CachedLM(load_model(folder, self._config.device, self._config.dtype), self._config.kv_budget_bytes // 4)
 
     def _pass_times(self, model: str, lm: CachedLM) -> Mapping[int, float]:
         """T(q), measured once per device, model and dtype."""

@@ -16,7 +16,8 @@ FinishReason = Literal["stop", "length"]
 class Sampling:
     """How the target's distribution p is adjusted before a token is taken; temperature 0 is greedy.
 
-    Applied in the order temperature, top_k, top_p. Raises ConfigError for a value out of range.
+    Applied in the order repetition_penalty, temperature, top_k, top_p; the penalty counts under greedy decoding too.
+    Raises ConfigError for a value out of range.
     """
 
     temperature: float = 0.0
@@ -25,12 +26,15 @@ class Sampling:
     """0 keeps the whole vocabulary."""
     seed: int | None = None
     """None draws a fresh seed."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens that occurred in prompt or output become less likely; 1 is off."""
 
     def __post_init__(self) -> None:
         for name, ok, wanted in (
             ("temperature", 0 <= self.temperature <= 100, "a number from 0 to 100"),
             ("top_p", 0 < self.top_p <= 1, "a number above 0 and up to 1"),
             ("top_k", self.top_k >= 0, "0 (off) or a positive whole number"),
+            ("repetition_penalty", 0 < self.repetition_penalty <= 100, "a number above 0 and up to 100"),
         ):
             if not ok:
                 raise ConfigError(f"{name} must be {wanted}, not {getattr(self, name)}")

@@ -93,6 +93,7 @@ class FakeEngine:
         top_p: float = 1.0,
         top_k: int = 0,
         seed: int | None = None,
+        repetition_penalty: float = 1.0,
         max_new_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Iterator[Chunk]:
@@ -103,6 +104,7 @@ class FakeEngine:
             "top_p": top_p,
             "top_k": top_k,
             "seed": seed,
+            "repetition_penalty": repetition_penalty,
             "max_new_tokens": max_new_tokens,
             "stop": tuple(stop),
         }

@@ -1,6 +1,6 @@
 """Greedy decoding is lossless: whatever is drafted, the tokens are those of plain decoding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import pytest
@@ -8,6 +8,7 @@ import tiny
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers import RepetitionPenaltyLogitsProcessor
 
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
@@ -41,24 +42,19 @@ def lm(seed: int = 0) -> CachedLM:
     return CachedLM(tiny.model(N_VOCAB, seed), BUDGET)
 
 
-def run(
-    prompt: Sequence[int], drafts: Drafts, n_new: int = N_NEW, stops: Sequence[int] = (), target: CachedLM | None = None
-) -> list[Step]:
-    loop = TorchTarget(target or lm(), GREEDY)
-    return list(decode(loop, drafts, prompt, max_new_tokens=n_new, stop_ids=frozenset(stops)))
-
-
 def written(steps: Sequence[Step]) -> list[int]:
     return [token for step in steps for token in step.token_ids]
 
 
 @cache
-def plain(prompt: tuple[int, ...], n_new: int = N_NEW) -> list[int]:
+def plain(prompt: tuple[int, ...], penalty: float = 1.0) -> list[int]:
     """The reference: argmax of a full pass without any cache, token by token."""
+    penalised = RepetitionPenaltyLogitsProcessor(penalty)
     text = list(prompt)
-    for _ in range(n_new):
+    for _ in range(N_NEW):
         with torch.inference_mode():
-            text.append(int(lm().model(torch.tensor([text]), use_cache=False).logits[0, -1].argmax()))
+            logits = lm().model(torch.tensor([text]), use_cache=False).logits[:, -1]
+            text.append(int(penalised(torch.tensor([text]), logits).argmax()))
     return text[len(prompt) :]
 
 
@@ -67,10 +63,18 @@ def until_stop(token_ids: list[int], stops: Sequence[int]) -> list[int]:
     return token_ids[: ends[0]] if ends else token_ids
 
 
-def check(prompt: tuple[int, ...], drafts: Drafts, n_new: int = N_NEW, stops: Sequence[int] = ()) -> list[Step]:
+def check(
+    prompt: tuple[int, ...],
+    drafts: Drafts,
+    n_new: int = N_NEW,
+    stops: Sequence[int] = (),
+    sampling: Sampling = GREEDY,
+    target: CachedLM | None = None,
+) -> list[Step]:
     """The drafts change nothing, and each step says truly what was kept."""
-    steps = run(prompt, drafts, n_new, stops)
-    assert written(steps) == until_stop(plain(prompt)[:n_new], stops)
+    loop = TorchTarget(target or lm(), sampling)
+    steps = list(decode(loop, drafts, prompt, max_new_tokens=n_new, stop_ids=frozenset(stops)))
+    assert written(steps) == until_stop(plain(prompt, sampling.repetition_penalty)[:n_new], stops)
     for step in steps:
         assert step.token_ids[: step.n_accepted] == step.draft.token_ids[: step.n_accepted]
         ended_by_draft = step.n_accepted == len(step.token_ids)
@@ -79,16 +83,23 @@ def check(prompt: tuple[int, ...], drafts: Drafts, n_new: int = N_NEW, stops: Se
 
 
 class Oracle(tiny.Scripted):
-    """Drafts that begin with the target's own next tokens, and go on as the bet says."""
+    """Drafts that begin with the target's own next tokens, and go on as the bet says.
 
-    def __init__(self, prompt: tuple[int, ...], bets: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+    Every other token has a q, as if a small LM had written it.
+    """
+
+    def __init__(
+        self, prompt: tuple[int, ...], bets: Sequence[tuple[int, tuple[int, ...]]], penalty: float = 1.0
+    ) -> None:
         super().__init__([])
-        self._prompt, self._bets = prompt, iter(bets)
+        self._prompt, self._bets, self._penalty = prompt, iter(bets), penalty
 
     def propose(self, prefix: Sequence[int], n_max: int) -> Draft:
         n_right, tail = next(self._bets, (0, ()))
         done = len(prefix) - len(self._prompt)
-        return Draft((*plain(self._prompt)[done : done + n_right], *tail)[:n_max], "copy")
+        token_ids = (*plain(self._prompt, self._penalty)[done : done + n_right], *tail)[:n_max]
+        uniform = torch.full((N_VOCAB,), 1 / N_VOCAB)
+        return Draft(token_ids, "copy", 0, tuple(None if i % 2 else uniform for i in range(len(token_ids))))
 
 
 def test_plain_decoding_is_gamma_zero_of_the_same_loop() -> None:
@@ -96,7 +107,8 @@ def test_plain_decoding_is_gamma_zero_of_the_same_loop() -> None:
     assert [len(step.token_ids) for step in steps] == [1] * N_NEW
 
 
-def test_tokens_are_those_of_transformers_greedy_generate() -> None:
+@pytest.mark.parametrize("penalty", [1.0, 1.3, 0.7])
+def test_tokens_are_those_of_transformers_greedy_generate(penalty: float) -> None:
     for prompt in [(3, 1, 4), (0,), (7, 7, 7, 7), tuple(range(N_VOCAB))]:
         generated = lm().model.generate(
             torch.tensor([prompt]),
@@ -104,9 +116,10 @@ def test_tokens_are_those_of_transformers_greedy_generate() -> None:
             max_new_tokens=N_NEW,
             do_sample=False,
             pad_token_id=0,
+            repetition_penalty=penalty,
         )
-        check(prompt, Oracle(prompt, [(4, (1, 2))] * N_NEW))
-        assert generated[0, len(prompt) :].tolist() == plain(prompt)
+        check(prompt, Oracle(prompt, [(4, (1, 2))] * N_NEW, penalty), sampling=Sampling(repetition_penalty=penalty))
+        assert generated[0, len(prompt) :].tolist() == plain(prompt, penalty)
 
 
 @lossless
@@ -160,6 +173,85 @@ def test_drafts_learn_from_every_pass_once() -> None:
     assert drafts.seen == [(step.draft, step.n_accepted, step.token_ids) for step in steps]
 
 
+def small_lm(seed: int, sampling: Sampling = GREEDY) -> TorchSmallLM:
+    """Seed 0 is the target itself, 1 another model."""
+    return TorchSmallLM(CachedLM(tiny.model(N_VOCAB, seed), BUDGET), sampling, {1: 0.0001, 4: 0.0002}, N_VOCAB)
+
+
+def prefilled(target: CachedLM, prompt: tuple[int, ...]) -> None:
+    list(target.prefill(prompt))
+
+
+def branched(target: CachedLM, prompt: tuple[int, ...]) -> None:
+    """Other texts that share the beginning."""
+    for n in (len(prompt), len(prompt) // 2, 1):
+        list(target.prefill([*prompt[:n], *range(9), *prompt]))
+
+
+def another(target: CachedLM, prompt: tuple[int, ...]) -> None:
+    list(target.prefill([(token + 1) % N_VOCAB for token in prompt] * 2))
+
+
+def cancelled(target: CachedLM, prompt: tuple[int, ...]) -> None:
+    """The same request, left in mid-stream."""
+    bets = [(2, (0, 1, 2)), (0, (3,)), (5, ())]
+    steps = decode(TorchTarget(target, GREEDY), Oracle(prompt, bets), prompt, max_new_tokens=N_NEW, stop_ids=())
+    next(steps)
+    next(steps)
+    steps.close()
+
+
+def broken(target: CachedLM, prompt: tuple[int, ...]) -> None:
+    """A pass that failed between two layers."""
+
+    def explode(*_: object) -> None:
+        raise MemoryError("in mid-pass")
+
+    hook = target.model.model.layers[1].register_forward_pre_hook(explode)
+    with pytest.raises(MemoryError):
+        target.logits(prompt, [1, 2, 3])
+    hook.remove()
+
+
+Make = Callable[[tuple[int, ...], Sequence[int], Sampling], Drafts]
+DRAFTERS: dict[str, Make] = {
+    "copy": lambda prompt, source, sampling: FixedDrafts(CopyDrafter(source)),
+    "suffix": lambda prompt, source, sampling: FixedDrafts(SuffixDrafter(prompt)),
+    "lookup": lambda prompt, source, sampling: FixedDrafts(PromptLookupDrafter(prompt, 3, 10)),
+    "lm": lambda prompt, source, sampling: DraftChain((), Acceptance(""), lambda q: 1.0, 5, small_lm(1, sampling)),
+    "chain": lambda prompt, source, sampling: DraftChain(
+        (CopyDrafter(source), SuffixDrafter(prompt)), Acceptance(""), lambda q: 1 + q / 50, 8, small_lm(0, sampling)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", DRAFTERS.values(), ids=DRAFTERS)
+@settings(lossless, max_examples=20)
+@given(
+    prompt=prompts | st.tuples(prompts, st.integers(2, 3)).map(lambda repeated: repeated[0] * repeated[1]),
+    bets=bets,
+    held=st.lists(st.sampled_from([prefilled, branched, another, cancelled, broken]), max_size=3),
+    penalty=st.sampled_from([1.0, 1.3]),
+    stops=st.sets(st.integers(0, N_VOCAB - 1), max_size=1),
+    n_new=st.integers(1, N_NEW),
+)
+def test_no_drafter_changes_anything_whatever_the_caches_hold(
+    make: Make,
+    prompt: tuple[int, ...],
+    bets: Sequence[tuple[int, tuple[int, ...]]],
+    held: Sequence[Callable[[CachedLM, tuple[int, ...]], None]],
+    penalty: float,
+    stops: set[int],
+    n_new: int,
+) -> None:
+    target = CachedLM(lm().model, BUDGET)
+    for fill in held:
+        fill(target, prompt)
+    sampling = Sampling(repetition_penalty=penalty)
+    source = [token for n, tail in bets[:4] for token in (*plain(prompt, penalty)[n : n + 6], *tail)]
+    check(prompt, make(prompt, source, sampling), n_new, sorted(stops), sampling, target)
+
+
 @settings(lossless, max_examples=60)
 @given(prompts, bets, st.integers(1, 5), st.sampled_from([0, 1, 3, 64]), st.sampled_from([None, 0, 1]))
 def test_the_real_chain_changes_nothing(
@@ -170,17 +262,14 @@ def test_the_real_chain_changes_nothing(
     small_seed: int | None,
 ) -> None:
     source = [token for n, tail in edits[:4] for token in (*plain(prompt)[n : n + 6], *tail)]
-    small = None
-    if small_seed is not None:  # seed 0 is the target itself, 1 another model
-        small = TorchSmallLM(CachedLM(tiny.model(N_VOCAB, small_seed), BUDGET), GREEDY, {1: 0.01, 4: 0.02}, N_VOCAB)
+    small = None if small_seed is None else small_lm(small_seed)
     copiers = (CopyDrafter(source), SuffixDrafter(prompt))
     check(prompt, DraftChain(copiers, Acceptance("python"), lambda q: 1.0 + q / (20 * n_per_q), gamma_max, small))
 
 
 def test_a_small_lm_that_is_the_target_is_always_believed() -> None:
     prompt = (6, 2, 8)
-    small = TorchSmallLM(CachedLM(tiny.model(N_VOCAB, 0), BUDGET), GREEDY, {1: 0.0001, 4: 0.0002}, N_VOCAB)
-    steps = check(prompt, DraftChain((), Acceptance(""), lambda q: 1.0, 5, small))
+    steps = check(prompt, DraftChain((), Acceptance(""), lambda q: 1.0, 5, small_lm(0)))
     assert {step.draft.source for step in steps[:-1]} == {"lm"}
     assert all(step.n_accepted == len(step.draft.token_ids) for step in steps)
     assert len(steps) <= N_NEW / 6 + 1

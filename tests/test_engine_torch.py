@@ -105,6 +105,16 @@ def test_tokens_are_those_of_transformers_greedy_generate(engine: Engine) -> Non
     assert answer(engine, 25, source=CODE)[1] == generated[0, prompt["input_ids"].shape[1] :].tolist()
 
 
+def test_a_repetition_penalty_is_that_of_transformers(engine: Engine) -> None:
+    prompt: Any = tiny.tokenizer().apply_chat_template(
+        MESSAGES, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    generated = engine.target.model.generate(**prompt, max_new_tokens=25, do_sample=False, repetition_penalty=1.3)
+    wanted = generated[0, prompt["input_ids"].shape[1] :].tolist()
+    assert answer(engine, 25, source=CODE, repetition_penalty=1.3)[1] == wanted
+    assert answer(engine, 25, source=CODE)[1] != wanted
+
+
 sources = st.text(max_size=20) | st.sampled_from([CODE, CODE * 3, "<|im_end|>", "😀"]) | st.integers(0, 20).map(str)
 
 
@@ -231,6 +241,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"messages": MESSAGES, "temperature": float("nan")}, ConfigError, "temperature"),
     ({"messages": MESSAGES, "top_p": 0.0}, ConfigError, "top_p"),
     ({"messages": MESSAGES, "top_k": -1}, ConfigError, "top_k"),
+    ({"messages": MESSAGES, "repetition_penalty": 0.0}, ConfigError, "repetition_penalty"),
     ({"messages": MESSAGES, "max_new_tokens": 0}, ConfigError, "max_new_tokens"),
     ({"prompt": "x " * tiny.N_CONTEXT}, ContextTooLong, "context is 512"),
     ({"prompt": "x", "source": "x " * tiny.N_CONTEXT}, ContextTooLong, "Select fewer lines"),

@@ -5,6 +5,7 @@ The seeds are fixed, so a test gives the same answer every time; the bound says 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import NoDrafts
 from speculation.models.cached_lm import CachedLM
 from speculation.models.small_lm import TorchSmallLM
-from speculation.models.verify import TorchTarget, distribution
+from speculation.models.verify import TorchTarget, distribution, draw
 from speculation.types import Draft, Sampling
 
 pytestmark = pytest.mark.torch
@@ -36,6 +37,8 @@ SAMPLINGS = [
     Sampling(1.0, top_k=3),
     Sampling(1.0, top_p=0.7),
     Sampling(0.8, top_k=5, top_p=0.8),
+    Sampling(0.9, repetition_penalty=2.5),
+    Sampling(1.2, top_k=6, top_p=0.9, repetition_penalty=0.6),
 ]
 
 
@@ -61,9 +64,11 @@ class TableLM:
 TARGET = TableLM(N_VOCAB, seed=1)
 
 
-def adjusted(logits: Sequence[float], sampling: Sampling) -> list[float]:
-    """The reference: temperature, top-k, top-p and renormalisation in plain Python."""
-    scaled = [x / sampling.temperature for x in logits]
+def adjusted(logits: Sequence[float], sampling: Sampling, text: Sequence[int] = ()) -> list[float]:
+    """The reference: penalty, temperature, top-k, top-p and renormalisation in plain Python."""
+    penalties = [sampling.repetition_penalty if token in text else 1.0 for token in range(len(logits))]
+    penalised = [x / by if x > 0 else x * by for x, by in zip(logits, penalties, strict=True)]
+    scaled = [x / sampling.temperature for x in penalised]
     p = [np.exp(x - max(scaled)) for x in scaled]
     ranked = sorted(range(len(p)), key=lambda i: -p[i])
     kept = ranked[: sampling.top_k or len(p)]
@@ -85,7 +90,7 @@ def exact(rows: Callable[[Sequence[int]], Sequence[float]], sampling: Sampling, 
         outputs = {
             (*output, token): p * p_token
             for output, p in outputs.items()
-            for token, p_token in enumerate(adjusted(rows((*PROMPT, *output)), sampling))
+            for token, p_token in enumerate(adjusted(rows((*PROMPT, *output)), sampling, (*PROMPT, *output)))
             if p * p_token > 0
         }
     return outputs
@@ -127,8 +132,7 @@ def check(
     n_samples: int = N_SAMPLES,
 ) -> None:
     """The first token, the first two and all n are distributed as the target says."""
-    with_seed = [Sampling(sampling.temperature, sampling.top_p, sampling.top_k, seed) for seed in range(n_samples)]
-    outputs = [sample(lm, make_drafts, seeded, n) for seeded in with_seed]
+    outputs = [sample(lm, make_drafts, replace(sampling, seed=seed), n) for seed in range(n_samples)]
     for m in range(1, n + 1):
         expected = exact(rows, sampling, m)
         assert sum(expected.values()) == pytest.approx(1.0)
@@ -158,7 +162,7 @@ def small_lm(lm: Any, n_drafted: int) -> Callable[[Sampling], Drafts]:
 
 
 def named(sampling: Sampling) -> str:
-    return f"T={sampling.temperature},k={sampling.top_k},p={sampling.top_p}"
+    return f"T={sampling.temperature},k={sampling.top_k},p={sampling.top_p},r={sampling.repetition_penalty}"
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=named)
@@ -173,6 +177,34 @@ def test_p_survives_extreme_settings() -> None:
     for sampling in (Sampling(1e-40), Sampling(1e-6), Sampling(1.0, top_p=1e-9), Sampling(1.0, top_k=1)):
         assert distribution(logits, sampling).tolist() == [[0.0, 0.0, 1.0, 0.0]]
     assert distribution(logits, Sampling(100.0, top_k=99))[0].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n_vocab", [10_000, 300])
+def test_top_p_ranks_as_many_tokens_as_it_takes(n_vocab: int) -> None:
+    """Rows that differ in how many of their tokens hold the mass, from one to nearly all."""
+    sharpness = torch.tensor([[30.0], [3.0], [0.5], [0.01]])
+    logits = torch.randn(4, n_vocab, generator=torch.Generator().manual_seed(7)) * sharpness
+    for rows in (logits[:1], logits[:2], logits[:3], logits):
+        p = distribution(rows, Sampling(1.0, top_p=0.97))
+        for row, plain in zip(p, rows.double().softmax(dim=-1), strict=True):
+            cut = plain[row > 0].min()
+            assert 0.97 - 1e-4 <= plain[row > 0].sum() < 0.97 + cut + 1e-4
+            assert plain[row == 0].max() <= cut
+            assert row.sum() == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("n_vocab", [1, 127, 128, 129, 1000])
+def test_a_draw_gives_each_token_its_share_of_the_unit_interval(n_vocab: int) -> None:
+    p = torch.rand(n_vocab, generator=torch.Generator().manual_seed(8))
+    p[torch.rand(n_vocab, generator=torch.Generator().manual_seed(9)) < 0.5] = 0.0
+    p[n_vocab // 2] = 0.5
+    ends = (p / p.sum()).double().cumsum(dim=-1)
+    shares = [0.0, 1.0 - 2.0**-53, *torch.linspace(0.001, 0.999, 500).tolist()]
+    drawn = draw(p.expand(len(shares), -1), shares)
+    assert all(p[token] > 0 for token in drawn)
+    for token, share in zip(drawn[2:], shares[2:], strict=True):
+        assert ends[token] - p[token] / p.sum() - 1e-6 <= share <= ends[token] + 1e-6
+    assert drawn[:2] == [int(p.nonzero()[0]), int(p.nonzero()[-1])]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=named)
@@ -217,7 +249,8 @@ def test_target_and_draft_do_not_share_their_random_numbers() -> None:
     assert sum(a == b for a, b in zip(drafted, written, strict=True)) < 25
 
 
-def test_q_and_point_masses_mix_in_one_draft() -> None:
+@pytest.mark.parametrize("sampling", SAMPLINGS[::2], ids=named)
+def test_q_and_point_masses_mix_in_one_draft(sampling: Sampling) -> None:
     q = torch.tensor([0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
 
     class Mixed:
@@ -225,13 +258,14 @@ def test_q_and_point_masses_mix_in_one_draft() -> None:
             self._generator = torch.Generator().manual_seed(10_000_019 + (sampling.seed or 0))
 
         def propose(self, prefix: Sequence[int], n_max: int) -> Draft:
-            token = int(torch.multinomial(q, 1, generator=self._generator))
-            return Draft((token, 2)[:n_max], "lm", 0, (q, None)[:n_max])
+            first, second = torch.multinomial(q, 2, replacement=True, generator=self._generator).tolist()
+            copied = int(TARGET.table[first].argmax())
+            return Draft((first, copied, second)[:n_max], "lm", 0, (q, None, q)[:n_max])
 
         def observe(self, draft: Draft, n_accepted: int, token_ids: Sequence[int]) -> None:
             pass
 
-    check(Mixed, Sampling(1.0))
+    check(Mixed, sampling)
 
 
 def test_a_real_model_with_its_kv_cache_samples_exactly() -> None:

@@ -139,6 +139,7 @@ def test_every_field_reaches_the_engine() -> None:
             temperature=0.5,
             top_p=0.9,
             seed=7,
+            repetition_penalty=1.2,
             max_completion_tokens=2,
             stop="x",
             prediction={"type": "content", "content": "src"},
@@ -153,6 +154,7 @@ def test_every_field_reaches_the_engine() -> None:
         "top_p": 0.9,
         "top_k": 3,
         "seed": 7,
+        "repetition_penalty": 1.2,
         "max_new_tokens": 2,
         "stop": ("x",),
     }

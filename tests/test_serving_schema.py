@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from speculation.serving.schema import ChatRequest, RequestError, parse
+from speculation.types import Sampling
 
 HI = [{"role": "user", "content": "hi"}]
 
@@ -15,7 +16,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-SAMPLING_FIELDS = ["temperature", "top_p", "seed", "max_tokens", "max_completion_tokens", "stop"]
+SAMPLING_FIELDS = ["temperature", "top_p", "seed", "repetition_penalty", "max_tokens", "max_completion_tokens", "stop"]
 FIELDS = [
     *SAMPLING_FIELDS,
     "model",
@@ -73,6 +74,8 @@ def test_every_field_arrives() -> None:
     )
     assert (request.sampling.temperature, request.sampling.top_p) == (1.0, 0.5)
     assert (request.sampling.seed, request.sampling.top_k) == (-3, 4)
+    check({}, sampling=Sampling(repetition_penalty=1.0))
+    check({"repetition_penalty": 1.25}, sampling=Sampling(repetition_penalty=1.25))
 
 
 def test_unknown_fields_are_ignored() -> None:
@@ -87,6 +90,8 @@ def test_a_wrong_field_is_named_with_what_was_wanted() -> None:
     check_refused({"temperature": -1}, "temperature", "0 to 100", "-1")
     check_refused({"temperature": "hot"}, "temperature", "number", "hot")
     check_refused({"top_p": 0}, "top_p")
+    check_refused({"repetition_penalty": 0}, "repetition_penalty", "above 0", "0")
+    check_refused({"repetition_penalty": "1.1"}, "repetition_penalty", "number", "1.1")
     check_refused({"stet": {"top_k": -1}}, "stet.top_k")
     check_refused({"stet": []}, "stet", "an object")
     check_refused({"stet": {"draft": "no"}}, "stet.draft", "true or false")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from speculation.models.cached_lm import CachedLM
-from speculation.models.verify import Noise, distribution, draw
+from speculation.models.verify import Noise, distribution, draw, penalized
 from speculation.types import Distribution, Draft, Sampling
 
 TIME_WEIGHT = 0.2
@@ -24,7 +24,7 @@ class TorchSmallLM:
         """
         self._lm = lm
         self._sampling = sampling
-        self._noise = Noise(sampling.seed, lm.device, "draft")
+        self._noise = Noise(sampling.seed, "draft")
         self._n_vocab = n_vocab
         self._token_s = pass_s[1]
         longest = max(pass_s)
@@ -51,7 +51,7 @@ class TorchSmallLM:
         q: list[Distribution | None] = []
         started = time.perf_counter()
         for _ in range(n_tokens):
-            token, q_token = self._write(self._lm.logits(text, ())[0, : self._n_vocab], len(text))
+            token, q_token = self._write(self._lm.logits(text, ())[:, : self._n_vocab], text)
             token_ids.append(token)
             q.append(q_token)
             text.append(token)
@@ -59,12 +59,14 @@ class TorchSmallLM:
             self._token_s += TIME_WEIGHT * ((time.perf_counter() - started) / n_tokens - self._token_s)
         return Draft(tuple(token_ids), "lm", 0, tuple(q))
 
-    def _write(self, logits: torch.Tensor, position: int) -> tuple[int, Distribution | None]:
+    def _write(self, logits: torch.Tensor, text: Sequence[int]) -> tuple[int, Distribution | None]:
+        logits = penalized(logits, self._sampling, text)
         if self._sampling.temperature == 0:
             # A greedy target keeps a token if it is its own first choice, whatever q says.
             return int(logits.argmax()), None
-        q = distribution(logits[None], self._sampling)[0]
-        return draw(q, self._noise.at(position)), q
+        q = distribution(logits, self._sampling)
+        share, _ = self._noise.at(len(text))
+        return draw(q, [share])[0], q[0]
 
     def _readable(self, prefix: Sequence[int]) -> list[int]:
         n_vocab = self._lm.n_vocab

@@ -200,6 +200,7 @@ def _begin(engine: EngineLike, asked: ChatRequest, names: list[str]) -> Iterator
         top_p=asked.sampling.top_p,
         top_k=asked.sampling.top_k,
         seed=asked.sampling.seed,
+        repetition_penalty=asked.sampling.repetition_penalty,
         max_new_tokens=asked.max_tokens,
         stop=asked.stop,
     )

@@ -176,6 +176,7 @@ def _sampling(fields: _Fields, stet: _Fields) -> Sampling:
         "top_p": fields.number("top_p", 1.0),
         "top_k": cast(int, stet.whole("top_k", 0, 0)),
         "seed": fields.whole("seed", None, -(2**63)),
+        "repetition_penalty": fields.number("repetition_penalty", 1.0),
     }
     try:
         return Sampling(**values)  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ class EngineLike(Protocol):
         top_p: float = 1.0,
         top_k: int = 0,
         seed: int | None = None,
+        repetition_penalty: float = 1.0,
         max_new_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Iterator[Chunk]: ...
