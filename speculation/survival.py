@@ -3,7 +3,7 @@
 Acceptance is counted per position: of the drafted tokens that were tested (all before the first rejection, and it),
 how many were accepted, per (draft source, file type, match-length bucket). accepted / drafted would be biased:
 tokens behind a rejection were never tested. A cell with little data leans on its parent (all file types), that one on
-the shipped priors; within a request a quick local estimate leans on the cell. Knows no database and no tokenizer.
+the shipped priors. Knows no database and no tokenizer.
 """
 
 from bisect import bisect_right
@@ -13,8 +13,6 @@ from speculation.priors import BUCKET_EDGES, PRIORS
 
 N_PARENT = 20.0
 """Weight of a parent's estimate, in tested tokens."""
-N_REQUEST = 8.0
-"""Weight of the long-term estimate against this request's own counts, in tested tokens."""
 N_MEMORY = 4000.0
 """A cell never weighs more than so many tested tokens: older counts fade as new ones come."""
 ALL_FILE_TYPES = ""
@@ -30,12 +28,11 @@ def bucket_of(match_len: int) -> int:
 
 
 class Acceptance:
-    """Counts and estimates of alpha for one request: a target's cells, as a Store has them, and the request's own."""
+    """Counts and estimates of alpha for one request: a target's cells as a Store has them, and what it adds."""
 
     def __init__(self, file_type: str, cells: Mapping[Cell, Counts] | None = None) -> None:
         self._cells: dict[Cell, Counts] = dict(cells or {})
         self._levels = tuple(dict.fromkeys((ALL_FILE_TYPES, file_type)))
-        self._request: dict[tuple[str, int], Counts] = {}
         self._fresh: dict[Cell, Counts] = {}
 
     def alphas(self, source: str, match_len: int, n_tokens: int) -> list[float]:
@@ -51,7 +48,7 @@ class Acceptance:
         estimate = PRIORS[source][bucket]
         for file_type in self._levels:
             estimate = _shrink(self._cells.get((source, file_type, bucket)), estimate, N_PARENT)
-        return _shrink(self._request.get((source, bucket)), estimate, N_REQUEST)
+        return estimate
 
     def observe(self, source: str, match_len: int, n_accepted: int, n_tested: int) -> None:
         """Count one draft: n_tested is n_accepted, plus one when a token was rejected."""
@@ -62,7 +59,6 @@ class Acceptance:
                 cell = (source, file_type, bucket)
                 self._cells[cell] = merged(self._cells.get(cell, NO_COUNTS), one)
                 self._fresh[cell] = merged(self._fresh.get(cell, NO_COUNTS), one)
-            self._request[source, bucket] = merged(self._request.get((source, bucket), NO_COUNTS), one)
 
     def fresh(self) -> dict[Cell, Counts]:
         """What was counted since the last call, to be merged into what others counted meanwhile."""

@@ -1,6 +1,7 @@
 """The chain of drafts: the best bet wins, every source learns on every pass, and gamma follows both ways."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,21 @@ def test_the_surer_source_wins_in_whatever_order_they_are_asked(order: tuple[Dra
     check(chain(*order), "copy")
 
 
+def test_where_drafts_agree_they_are_told_apart_by_what_follows() -> None:
+    """Of two that begin alike the surer beginning says nothing; the one that ends sooner has nothing to say."""
+    copy = Draft((*range(10), 77, *range(50)), "copy", 1)  # where they part its run is 11 tokens long
+    suffix = Draft((*range(10), 88, *range(50)), "suffix", 60)
+    check(chain(copy, suffix), "suffix")
+    check(chain(replace(copy, match_len=30), replace(suffix, match_len=1)), "copy")
+    check(chain(Draft(suffix.token_ids[:10], "suffix", 60), copy), "copy")
+
+
+def test_what_lies_behind_a_doubtful_start_does_not_make_it_surer() -> None:
+    """A place found after a departure promises a long copy, if it is the right one: seven times in eight it isn't."""
+    place, guess = Draft(tuple(range(100)), "realign", 0), Draft((50, 51), "suffix", 1)
+    check(chain(place, guess), "suffix")
+
+
 def test_a_draft_is_never_longer_than_gamma_max_or_the_room() -> None:
     assert len(check(chain(COPY, gamma_max=10), "copy").token_ids) == 10
     assert check(chain(COPY), "copy", n_max=3).token_ids == (0, 1, 2)
@@ -93,7 +109,7 @@ def test_the_small_lm_steps_in_where_it_pays() -> None:
 
 def test_where_no_bet_pays_gamma_is_zero_and_comes_back() -> None:
     """Nothing is bet, yet every source is scored: good copies bring the bets back."""
-    drafts = chain(COPY)
+    drafts = chain(COPY, cost=lambda q: 1.0 + q / 4)
     for _ in range(60):
         draft = drafts.propose([1], 1000)
         drafts.observe(draft, 0, [99])
@@ -113,7 +129,7 @@ def test_where_every_position_costs_a_pass_nothing_is_bet() -> None:
 def counts(drafts: DraftChain) -> dict[str, tuple[float, float]]:
     """Tested and accepted by source, over all buckets of the file type."""
     total: dict[str, tuple[float, float]] = {}
-    for (source, file_type, _), (tested, accepted) in drafts._acceptance.touched().items():
+    for (source, file_type, _), (tested, accepted) in drafts._acceptance.fresh().items():
         if file_type == "python":
             old = total.get(source, (0.0, 0.0))
             total[source] = (old[0] + tested, old[1] + accepted)

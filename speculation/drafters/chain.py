@@ -1,4 +1,4 @@
-"""Which draft to bet on: every source is asked, the one with the most expected tokens per second wins.
+"""Which draft to bet on: every copying source is asked and the surest taken, as far as it pays.
 
 Copies cost nothing to draft; the small LM is priced with its measured seconds per token and with what it takes to
 catch up with the prefix, so it stays out where it does not pay. Every copying source is scored on every pass against
@@ -7,6 +7,7 @@ the tokens that came out, used or not (full information: Not-a-Bandit, 2025).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Protocol
 
 from speculation.drafters.lm import SmallLM
@@ -49,18 +50,33 @@ class DraftChain:
         """The best bet of at most n_max tokens; empty when plain decoding is expected to be fastest."""
         n_max = min(n_max, self._gamma_max)
         self._proposals = [copier.propose(self._gamma_max) for copier in self._copiers]
-        best, rate = Draft(), 1.0 / self._cost(1)
-        for draft in self._proposals:
-            n_drafted = min(n_max, len(draft.token_ids))
-            bet = best_bet(self._acceptance.alphas(draft.source, draft.match_len, n_drafted), self._cost)
-            if bet.rate > rate:
-                best, rate = replace(draft, token_ids=draft.token_ids[: bet.gamma]), bet.rate
+        draft = reduce(self._surer, self._proposals, Draft())
+        alphas = self._acceptance.alphas(draft.source, draft.match_len, min(n_max, len(draft.token_ids)))
+        copied = best_bet(alphas, self._cost)
+        best = replace(draft, token_ids=draft.token_ids[: copied.gamma]) if copied.gamma else Draft()
         if self._small_lm is None:
             return best
         alphas = self._acceptance.alphas("lm", 0, n_max)
         setup_s = self._small_lm.prefill_s(self._small_lm.n_behind(prefix))
         bet = best_bet(alphas, self._cost, draft_s=self._small_lm.token_s(), setup_s=setup_s)
-        return self._small_lm.draft(prefix, bet.gamma) if bet.rate > rate else best
+        return self._small_lm.draft(prefix, bet.gamma) if bet.rate > copied.rate else best
+
+    def _surer(self, one: Draft, other: Draft) -> Draft:
+        """Of two drafts the one that is likelier right where they part.
+
+        What they share both bring, and what follows the right one can be copied in the next pass, whichever is taken.
+        """
+        n_shared = 0
+        for a, b in zip(one.token_ids, other.token_ids, strict=False):
+            if a != b:
+                break
+            n_shared += 1
+
+        def alpha(draft: Draft) -> float:
+            has_next = len(draft.token_ids) > n_shared
+            return self._acceptance.alphas(draft.source, draft.match_len + n_shared, 1)[0] if has_next else 0.0
+
+        return max(one, other, key=alpha)
 
     def observe(self, draft: Draft, n_accepted: int, token_ids: Sequence[int]) -> None:
         """Learn from a pass: the draft used, how much of it was kept, and all that came out."""
