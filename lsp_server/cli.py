@@ -11,7 +11,10 @@ from speculation.cli import LAZY, LazyGroup
 LEVELS = ["debug", "info", "warning", "error"]
 
 
-@click.group(cls=LazyGroup, lazy={**LAZY, "rewrite": ("lsp_server.command", "rewrite")})
+COMMANDS = {"rewrite": ("lsp_server.command", "rewrite"), "verify": ("lsp_server.verify", "verify")}
+
+
+@click.group(cls=LazyGroup, lazy={**LAZY, **COMMANDS})
 @click.version_option(package_name="stet-lsp", prog_name="stet")
 def main() -> None:
     """Rewrite code with a local model: most of it is copied, and only checked."""

@@ -17,7 +17,7 @@ from speculation.drafters.suffix import SuffixDrafter
 from speculation.errors import ConfigError, ContextTooLong, ModelError
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
-from speculation.models.loading import choose_device, context_length, load_model, machine_name, resolve
+from speculation.models.loading import choose_device, context_length, load_model, load_small_lm, machine_name, resolve
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.tokenizer import StopTexts, TextStream, Tokenizer
 from speculation.models.verify import TorchTarget
@@ -110,6 +110,10 @@ class Engine:
     def encode_text(self, text: str) -> list[int]:
         """Token ids of plain text."""
         return self._tokenizer.encode(text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of token ids, without control tokens."""
+        return self._tokenizer.decode(token_ids)
 
     def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
         started = time.perf_counter()
@@ -213,7 +217,8 @@ class Engine:
                 f"{ref} can't draft for this target: its vocabulary is another one. "
                 "Choose a small LM of the same family, or --small-lm none."
             )
-        return CachedLM(load_model(folder, self._config.device, self._config.dtype), self._config.kv_budget_bytes // 4)
+        model = load_small_lm(folder, self._config.device, self._config.dtype)
+        return CachedLM(model, self._config.kv_budget_bytes // 4)
 
     def _pass_times(self, model: str, lm: CachedLM) -> Mapping[int, float]:
         """T(q), measured once per device, model and dtype."""

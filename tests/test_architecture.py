@@ -16,7 +16,7 @@ HALVES = ("lsp_server", "speculation")
 # From the top down; a module may import from its own floor and those below. A name stands for what is in it as well.
 FLOORS = {
     "lsp_server": (
-        ("cli", "command", "__main__"),
+        ("cli", "command", "verify", "__main__"),
         ("server",),
         ("rewrite", "code_actions", "accept", "protocol", "workdone"),
         ("session", "jobs", "edits", "prompts", "form", "guards"),
@@ -50,7 +50,7 @@ HOMES = {
     "uvicorn": ("speculation/serving/",),
 }
 LSP_SERVER_MAY_USE = {"speculation.config", "speculation.errors", "speculation.serving.process"}
-COMMAND_LINE_MAY_USE = LSP_SERVER_MAY_USE | {"speculation.cli"}
+COMMAND_LINE_MAY_USE = LSP_SERVER_MAY_USE | {"speculation.cli", "speculation.cli.verify"}
 # speculation/__init__.py is the half's face: it names Engine, and imports it on first use.
 FACE = "speculation"
 
@@ -147,7 +147,8 @@ def test_the_halves_meet_only_where_they_may() -> None:
         if module.startswith("speculation"):
             assert not {name for name in names if name.startswith("lsp_server")}, module
         else:
-            allowed = COMMAND_LINE_MAY_USE if module == "lsp_server.cli" else LSP_SERVER_MAY_USE
+            is_command_line = module in ("lsp_server.cli", "lsp_server.verify")
+            allowed = COMMAND_LINE_MAY_USE if is_command_line else LSP_SERVER_MAY_USE
             strangers = {name for name in names if name.startswith("speculation")} - allowed
             assert not strangers, f"{module} imports {strangers}"
 

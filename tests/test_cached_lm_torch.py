@@ -246,6 +246,18 @@ def test_pass_times_are_positive_and_leave_no_cache_behind() -> None:
     assert held(lm) == 0
 
 
+@pytest.mark.parametrize(
+    ("base_s", "token_s", "longest"),
+    [(0.0, 0.1, 16), (0.0, 0.01, 64), (0.6, 0.01, 128), (0.02, 0.0001, 256)],
+)
+def test_pass_times_are_measured_until_a_pass_is_both_slow_and_steep(
+    monkeypatch: pytest.MonkeyPatch, base_s: float, token_s: float, longest: int
+) -> None:
+    lm = CachedLM(MODEL, ROOMY)
+    monkeypatch.setattr(lm, "_timed_pass", lambda q: base_s + q * token_s)
+    assert max(lm.pass_seconds()) == longest
+
+
 def test_a_model_with_a_sliding_window_is_exact_too() -> None:
     """Beyond its window transformers' own cache for it can't be cropped."""
     model = tiny.model(N_VOCAB, use_sliding_window=True, sliding_window=8, max_window_layers=1, num_hidden_layers=2)

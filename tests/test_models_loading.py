@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from speculation.models import loading  # noqa: E402 - it imports torch, which these tests may lack
+from speculation.models import loading, packed  # noqa: E402 - it imports torch, which these tests may lack
 from speculation.models.convert import ODD_TEXT, convert  # noqa: E402
 
 ODD = [
@@ -142,11 +142,25 @@ def test_a_device_or_dtype_that_cannot_be_used_is_said(device, dtype):
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "wanted"), [({"avx512_bf16": True}, "bfloat16"), ({"amx_bf16": True}, "bfloat16"), ({}, "float32")]
+    ("capabilities", "packs", "auto", "float16"),
+    [
+        ({"avx512_bf16": True}, True, "bfloat16", "float16 packed"),
+        ({"amx_bf16": True}, False, "bfloat16", "float16"),
+        ({}, True, "float16 packed", "float16 packed"),
+        ({}, False, "float32", "float16"),
+    ],
 )
-def test_a_cpu_computes_in_bfloat16_only_where_it_has_instructions_for_it(monkeypatch, capabilities, wanted):
+def test_a_cpu_computes_in_what_it_has_instructions_for(monkeypatch, capabilities, packs, auto, float16):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    assert loading.choose_dtype("auto", torch.device("cpu")) == loading.DTYPES[wanted]
+    monkeypatch.setattr(packed, "is_supported", lambda: packs)
+    cpu = torch.device("cpu")
+    assert loading.choose_dtype("auto", cpu) == auto
+    assert loading.choose_dtype("float16", cpu) == float16
+    assert loading.choose_dtype("float32", cpu) == "float32"
+
+
+def test_nothing_is_packed_off_the_cpu():
+    assert loading.choose_dtype("float16", torch.device("cuda")) == "float16"
 
 
 @pytest.mark.model

@@ -14,6 +14,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from speculation.errors import ModelError
+from speculation.models import packed
 
 PREFILL_CHUNK = {"cpu": 128}
 """Positions of one prefill pass by device: on a CPU a chunk must end soon enough for a cancel."""
@@ -68,8 +69,8 @@ class CachedLM:
 
     @property
     def dtype(self) -> str:
-        """Of the weights, by torch's name."""
-        return str(self.model.dtype).removeprefix("torch.")
+        """Of the weights: torch's name, or the form in which they are packed."""
+        return packed.form(self.model) or str(self.model.dtype).removeprefix("torch.")
 
     @property
     def stop_ids(self) -> frozenset[int]:
@@ -166,7 +167,7 @@ class CachedLM:
     def pass_seconds(self) -> dict[int, float]:
         """Measure T(q): seconds of one pass over q positions behind a short prefix, the better of two tries.
 
-        Stops where a pass costs several single ones: beyond that the time grows in proportion.
+        Stops where a pass is slow and costs several single ones: beyond that the time grows in proportion.
         """
         seconds: dict[int, float] = {}
         self._timed_pass(1)  # the first pass of a process warms up
@@ -174,7 +175,7 @@ class CachedLM:
             seconds[q] = self._timed_pass(q)
             if seconds[q] < SLOW_PASS_S:  # on a machine that is busy with something else one try must do
                 seconds[q] = min(seconds[q], self._timed_pass(q))
-            if q >= MIN_MEASURED_Q and seconds[q] > STEEP * seconds[1]:
+            if q >= MIN_MEASURED_Q and seconds[q] > max(SLOW_PASS_S, STEEP * seconds[1]):
                 break
         self.forget()
         return seconds

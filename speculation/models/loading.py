@@ -17,13 +17,14 @@ from tokenizers import normalizers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from speculation.errors import ConfigError, ModelError
-from speculation.models import store
+from speculation.models import packed, store
 from speculation.models.convert import convert, quiet
 
 log = logging.getLogger(__name__)
 
 NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PACKED = {pack_linear.form: pack_linear for pack_linear in (packed.PackedFloat16, packed.PackedInt8)}
 
 
 def resolve(ref: str, models_dir: Path) -> Path:
@@ -68,18 +69,30 @@ def load_tokenizer(folder: Path) -> Any:
 def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
     """The folder's causal language model in eval mode, without gradients. Raises ModelError, ConfigError."""
     place = choose_device(device)
-    kind = choose_dtype(dtype, place)
+    return _load(folder, place, choose_dtype(dtype, place))
+
+
+def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
+    """Like load_model, but int8 on a CPU that can: what a small LM writes is checked, so it need not be exact."""
+    place = choose_device(device)
+    return _load(folder, place, packed.PackedInt8.form if _can_pack(place) else choose_dtype(dtype, place))
+
+
+def _load(folder: Path, device: torch.device, form: str) -> Any:
     with quiet(), _clear_errors(folder):
         model: Any = AutoModelForCausalLM.from_pretrained(
             folder,
-            dtype=kind,
-            device_map=_device_map(folder, place),
+            dtype=DTYPES.get(form, "auto"),  # what is packed afterwards is read as it is
+            device_map=_device_map(folder, device),
             attn_implementation="sdpa",
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
         )
-    return model.eval().requires_grad_(False)
+        model.eval().requires_grad_(False)
+        if form in PACKED:
+            packed.pack(model, PACKED[form])
+    return model
 
 
 def context_length(model: Any) -> int:
@@ -110,13 +123,23 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """The dtype that a setting stands for on this device. Raises ConfigError."""
-    if dtype == "auto":
-        return torch.bfloat16 if _is_good_at_bfloat16(device) else torch.float32
-    if dtype not in DTYPES:
+def choose_dtype(dtype: str, device: torch.device) -> str:
+    """The form of the weights that a setting stands for on this device. Raises ConfigError.
+
+    "auto" is bfloat16 where the device has instructions for it; else, on a CPU, float16, and float32 where that can't
+    be packed. On a CPU float16 is packed: plain float16 would be computed slowly.
+    """
+    if dtype != "auto" and dtype not in DTYPES:
         raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)}, not {dtype!r}")
-    return DTYPES[dtype]
+    if dtype == "auto" and _is_good_at_bfloat16(device):
+        return "bfloat16"
+    if dtype in ("auto", "float16") and _can_pack(device):
+        return packed.PackedFloat16.form
+    return "float32" if dtype == "auto" else dtype
+
+
+def _can_pack(device: torch.device) -> bool:
+    return device.type == "cpu" and packed.is_supported()
 
 
 def _is_good_at_bfloat16(device: torch.device) -> bool:

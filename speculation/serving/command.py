@@ -29,7 +29,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--database", default=str(DEFAULTS.database), help='Where alpha and T(q) are kept, or "none".'),
         click.option("--models-dir", type=click.Path(path_type=Path), default=DEFAULTS.models_dir),
-        click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), default=DEFAULTS.dtype),
+        click.option(
+            "--dtype",
+            type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+            default=DEFAULTS.dtype,
+            help="Of the target; a small LM on a CPU is int8.",
+        ),
         click.option("--device", default=DEFAULTS.device, help='"auto", "cpu", "cuda", "mps", ...'),
         click.option("--small-lm", default=DEFAULTS.small_lm, help='A model, "auto" (the preset\'s) or "none".'),
         click.option("--model", default=DEFAULTS.model, help="A preset, a Hugging Face id, a folder or a GGUF file."),

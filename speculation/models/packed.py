@@ -1,0 +1,109 @@
+"""Weights packed for FBGEMM, torch's matrix kernels for x86: float16 for a target, int8 for a small LM on a CPU.
+
+A pass over a few positions waits for memory: half or a quarter of the bytes is two to four times the speed.
+Activations, norms and the KV cache stay float32. Knows modules; no folders, devices or settings.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from speculation.errors import ModelError
+
+FLOAT16_MAX = 65504.0
+INT7_MAX = 63
+"""Weights take 7 bits: two products of an 8-bit activation and an 8-bit weight overflow the 16 bits in which a CPU
+without VNNI adds them (vpmaddubsw), 2 * 255 * 63 doesn't."""
+TINY = 1e-12
+"""The least scale: a row or a token of nothing but zeros stays zero."""
+
+
+class PackedFloat16(nn.Module):
+    """A linear layer with float16 weights, float32 activations and sums: [..., n_in] to [..., n_out].
+
+    Weights below 6e-8 become zero. Raises ModelError for weights that float16 can't hold.
+    """
+
+    form = "float16 packed"
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.float()
+        largest = float(weight.abs().amax())
+        if not largest <= FLOAT16_MAX:  # not so for a NaN either
+            raise ModelError(f"its weights go up to {largest:.3g}, float16 ends at {FLOAT16_MAX:.0f}; use float32")
+        self._packed = torch.ops.quantized.linear_prepack_fp16(weight, _bias(linear))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
+
+
+class PackedInt8(nn.Module):
+    """A linear layer with int8 weights per output channel and int8 activations per token: [..., n_in] to [..., n_out].
+
+    Close, not exact: for a small LM, whose words the target checks. Raises ModelError for weights that are no numbers.
+    """
+
+    form = "int8"
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.float()
+        scales = weight.abs().amax(dim=1).clamp_min(TINY) / INT7_MAX  # [n_out]
+        if not scales.isfinite().all():
+            raise ModelError("some of its weights are no finite numbers")
+        zeros = torch.zeros(len(scales), dtype=torch.long)
+        with warnings.catch_warnings():
+            # torch 2.13 announces the end of quantized tensors, but the operator takes its weights as one.
+            warnings.filterwarnings("ignore", r"torch\.quantize_per_tensor", UserWarning)
+            quantized = torch.quantize_per_channel(weight, scales, zeros, axis=0, dtype=torch.qint8)
+        self._packed = torch.ops.quantized.linear_prepack(quantized, None)
+        self._bias = _bias(linear)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # The operator has one scale for all of x. Tokens differ by orders of magnitude, so each gets the same range.
+        scales = x.abs().amax(dim=-1, keepdim=True).clamp_min_(TINY)  # [..., 1]
+        y = torch.ops.quantized.linear_dynamic(x / scales, self._packed)
+        return y.mul_(scales) if self._bias is None else torch.addcmul(self._bias, y, scales)
+
+
+class SlimEmbedding(nn.Module):
+    """An embedding whose table keeps the dtype of the file, with float32 output: [...] to [..., n_hidden]."""
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        # No parameter: a model's dtype is that of its parameters, and this one computes in float32.
+        self._table = embedding.weight.detach()
+
+    def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
+        return functional.embedding(token_ids, self._table).float()
+
+
+def is_supported() -> bool:
+    """Whether this torch and this CPU have the kernels: on x86, not on ARM."""
+    return torch.backends.quantized.engine in ("fbgemm", "x86")
+
+
+def pack(model: nn.Module, pack_linear: Callable[[nn.Linear], nn.Module]) -> None:
+    """Replace the linear layers and embeddings of a model on the CPU, one after another; the rest becomes float32.
+
+    A layer that is tied to the embedding gets a packed copy. Raises ModelError.
+    """
+    replace: dict[type, Callable[..., nn.Module]] = {nn.Linear: pack_linear, nn.Embedding: SlimEmbedding}
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) in replace:
+                setattr(parent, name, replace[type(child)](child))
+    model.float()
+
+
+def form(model: nn.Module) -> str | None:
+    """How the weights are packed, or None where they aren't."""
+    return next((m.form for m in model.modules() if isinstance(m, PackedFloat16 | PackedInt8)), None)
+
+
+def _bias(linear: nn.Linear) -> torch.Tensor | None:
+    return None if linear.bias is None else linear.bias.float()
