@@ -1,6 +1,5 @@
 """Packed weights: float16 decodes like float32 with rounded weights, int8 nearly, and both in less memory."""
 
-import gc
 import weakref
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,7 @@ import tiny
 import torch
 from torch import nn
 
-from speculation.config import EngineConfig
+from speculation.config import EngineConfig, models_dir
 from speculation.engine import Engine
 from speculation.errors import ModelError
 from speculation.models import loading, packed
@@ -36,6 +35,13 @@ def linear(n_in: int = 40, n_out: int = 24, bias: bool = True) -> nn.Linear:
         return nn.Linear(n_in, n_out, bias).requires_grad_(False)
 
 
+def unpacked(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias is not None)
+    layer.weight = nn.Parameter(weight)
+    layer.bias = None if bias is None else nn.Parameter(bias)
+    return layer
+
+
 def packed_model(form: Any, **config: Any) -> Any:
     model = tiny.model(N_VOCAB, **config).bfloat16()
     packed.pack(model, form)
@@ -44,7 +50,7 @@ def packed_model(form: Any, **config: Any) -> Any:
 
 def check(form: Any, x: torch.Tensor, layer: nn.Linear, tolerance: float) -> None:
     """Each token's error is small beside that token's output."""
-    wanted, got = layer(x), form(layer)(x)
+    wanted, got = layer(x), form(layer.weight, layer.bias)(x)
     assert got.shape == wanted.shape
     error = (got - wanted).abs().amax(-1) / wanted.abs().amax(-1)
     assert float(error.max()) < tolerance
@@ -61,7 +67,7 @@ def test_float16_rounds_the_weights_and_nothing_else() -> None:
     layer, x = linear(), torch.randn(3, 40)
     rounded = linear()
     rounded.weight.copy_(layer.weight.half().float())
-    torch.testing.assert_close(packed.PackedFloat16(layer)(x), rounded(x), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(packed.PackedFloat16(layer.weight, layer.bias)(x), rounded(x), rtol=1e-6, atol=1e-6)
     assert not torch.equal(rounded.weight, layer.weight)
 
 
@@ -72,7 +78,7 @@ def test_a_token_of_small_numbers_keeps_its_precision_beside_one_of_large_number
 
 def test_a_token_of_zeros_gives_the_bias() -> None:
     layer = linear()
-    assert torch.equal(packed.PackedInt8(layer)(torch.zeros(2, 40)), layer.bias.expand(2, -1))
+    assert torch.equal(packed.PackedInt8(layer.weight, layer.bias)(torch.zeros(2, 40)), layer.bias.expand(2, -1))
 
 
 def test_the_largest_products_do_not_overflow() -> None:
@@ -94,15 +100,39 @@ def test_a_packed_model_makes_the_same_choices(form: Any, agreement: float, tied
     assert type(model.lm_head) is form
 
 
+@pytest.mark.parametrize("config", [{}, {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}])
+def test_a_fused_layer_computes_what_transformers_own_does(config: Any) -> None:
+    plain, fused = (tiny.model(N_VOCAB, **config) for _ in range(2))
+    packed.pack(fused, unpacked)
+    assert {type(layer) for layer in fused.model.layers} == {packed.FusedLayer}
+    lms = [CachedLM(model, 1 << 20) for model in (plain, fused)]
+    for text, continuation in ((TEXT[:20], []), (TEXT[:30], TEXT[:7]), (TEXT[:28], []), (TEXT, TEXT[:1])):
+        wanted, got = (lm.logits(text, continuation) for lm in lms)
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_fused_layer_knows_padding() -> None:
+    plain, fused = (tiny.model(N_VOCAB) for _ in range(2))
+    packed.pack(fused, unpacked)
+    mask = torch.ones(2, 30, dtype=torch.long)
+    mask[1, :9] = 0
+    wanted, got = (model(torch.tensor([TEXT[:30]] * 2), attention_mask=mask).logits for model in (plain, fused))
+    torch.testing.assert_close(got[mask == 1], wanted[mask == 1], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("form", FORMS)
-def test_the_weights_that_were_packed_are_freed(form: Any, tied: bool) -> None:
+def test_weights_are_freed_as_soon_as_they_are_packed(form: Any, tied: bool) -> None:
     model = tiny.model(N_VOCAB, tie_word_embeddings=tied).bfloat16()
-    weights = {name: weakref.ref(weight) for name, weight in model.named_parameters() if "proj.weight" in name}
-    assert len(weights) == 14
-    packed.pack(model, form)
-    gc.collect()
-    assert [name for name, weight in weights.items() if weight() is not None] == []
+    weights = [weakref.ref(weight) for name, weight in model.named_parameters() if "proj.weight" in name]
+    n_alive: list[int] = []
+
+    def counting(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+        n_alive.append(sum(weight() is not None for weight in weights))
+        return form(weight, bias)
+
+    packed.pack(model, counting)
+    assert n_alive == [14] * 4 + [7] * 4 + [0]  # two layers of seven, then the head
     assert model.model.embed_tokens._table.dtype == torch.bfloat16
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
@@ -170,3 +200,17 @@ def test_weights_that_do_not_fit_are_refused_with_the_reason(tmp_path: Path, wei
     with pytest.raises(ModelError, match=r"can't be loaded: .*(1e\+05|nan), float16 ends at 65504; use float32"):
         loading.load_model(tmp_path, "cpu", "float16")
     loading.load_model(tmp_path, "cpu", "float32")
+
+
+@pytest.mark.model
+def test_the_real_small_lm_makes_the_same_choices_in_int8() -> None:
+    folder = loading.resolve("tiny", models_dir())
+    text = (Path(__file__).parent.parent / "docs/demo/inventory.py").read_text()
+    token_ids = torch.tensor([loading.load_tokenizer(folder).encode(text)])
+    with torch.inference_mode():
+        plain, int8 = (
+            load(folder, "cpu", "float32")(token_ids, use_cache=False).logits[0].argmax(-1)
+            for load in (loading.load_model, loading.load_small_lm)
+        )
+    assert len(plain) > 200
+    assert float((plain == int8).float().mean()) > 0.93
