@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from speculation.bench import tasks as edit_tasks
 from speculation.bench.replay import by_file_type, load_cost, replay
+from speculation.bench.theory import compare, replay_passes
 from speculation.config import EngineConfig, models_dir
 from speculation.errors import ConfigError
 
@@ -66,6 +68,54 @@ def _replay_table(report: dict[str, Any]) -> Table:
     for name, row in [*by_file_type(report), ("all", report)]:
         table.add_row(name, *(str(row[column]) for column in columns))
     return table
+
+
+@bench.command("theory")
+@FILES
+@click.option("--cost", default="cpu", show_default=True, help="cpu, flat, or a JSON file of seconds by positions.")
+@click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
+@click.option("--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer.")
+@AS_JSON
+def theory_command(files: tuple[Path, ...], cost: str, max_tokens: int, ref: str, as_json: bool) -> None:
+    """Tokens per pass and speed-up as Leviathan's formulas and our survival form predict them, beside a replay's."""
+    tasks = edit_tasks.load(files)
+    curve = load_cost(cost)
+    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
+    from speculation.models.loading import resolve
+    from speculation.models.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(resolve(ref, models_dir()))
+    with Console(stderr=True).status("replaying…") as status:
+        passes = replay_passes(
+            tasks, tokenizer, curve, max_tokens, lambda n: status.update(f"replaying task {n} of {len(tasks)}…")
+        )
+    if not passes:
+        raise ConfigError(f"there is no task of at most {max_tokens} tokens in {', '.join(map(str, files))}")
+    report = {"cost": cost, **compare(passes, curve.seconds(1))}
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        Console().print(*_theory_tables(report))
+
+
+def _theory_tables(report: dict[str, Any]) -> tuple[Table, Table]:
+    style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0, "pad_edge": False}
+    rows = Table(
+        *("file type", "draft", "passes", "gamma", "alpha", "c"),
+        *("tokens", "iid", "E", "speed", "iid", "E/T"),
+        title=f"Tokens a pass and speed-up, {report['cost']}: measured, by Leviathan's form, by ours",
+        **style,
+    )
+    for row in report["rows"]:
+        names = (row["file_type"], row["source"], str(row["passes"]))
+        head = (f"{row['gamma']:.1f}", f"{row['alpha']:.3f}", f"{row['c']:.4f}")
+        forms = [f"{what}{form}" for what in ("tokens_per_pass", "speedup") for form in ("", "_iid", "_survival")]
+        rows.add_row(*names, *head, *(f"{row[form]:.2f}" for form in forms))
+    columns = ("expected from", "passes", "measured", "iid", "E")
+    calibration = Table(*columns, title="Tokens of passes with a draft", **style)
+    for row in report["calibration"]:
+        calibration.add_row(*(str(row[column]) for column in ("from", "passes", "measured", "iid", "survival")))
+    return rows, calibration
 
 
 @bench.command("run")
