@@ -214,7 +214,7 @@ class Store:
         self._disconnect()
         path = self._path
         assert path is not None
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             aside = path.with_suffix(".broken")
             try:
                 path.replace(aside)  # SQLite drops the journals that stay behind
