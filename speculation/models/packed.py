@@ -83,7 +83,8 @@ class SlimEmbedding(nn.Module):
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
         # No parameter: a model's dtype is that of its parameters, and this one computes in float32.
-        self._table = embedding.weight.detach()
+        # A copy: the weights may be views of the mapped file, and one of them would keep all of it in memory.
+        self._table = embedding.weight.detach().clone()
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         return functional.embedding(token_ids, self._table).float()
