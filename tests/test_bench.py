@@ -1,18 +1,23 @@
 """Replay counts what it says it counts, and says what it can't read. A byte is a token here: no tokenizer is needed."""
 
 import json
+from ast import literal_eval
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from speculation.acceptance import Store
 from speculation.bench import tasks as edit_tasks
+from speculation.bench.priors import N_NEIGHBOUR, PriorCounts
 from speculation.bench.replay import RecordedTarget, load_cost, replay
 from speculation.bench.tasks import Task
 from speculation.cli.bench import bench
 from speculation.errors import ConfigError
 from speculation.gamma import CostCurve
+from speculation.priors import BUCKET_EDGES, PRIORS
 from speculation.types import Draft, Verdict
 
 
@@ -26,8 +31,10 @@ RENAME = Task("rename", "python", "call f7 seven", SOURCE, SOURCE.replace("f7", 
 FLAT = CostCurve({1: 1.0, 128: 1.0, 256: 2.0})
 
 
-def check(drafter: str, *tasks: Task, **options: Any) -> dict[str, Any]:
-    return replay(tasks or (RENAME,), Bytes(), cost=FLAT, drafter=drafter, **options).report()
+def check(drafter: str, *tasks: Task, store: Path | None = None, **options: Any) -> dict[str, Any]:
+    with closing(Store(store)) as learned:
+        tally = replay(tasks or (RENAME,), Bytes(), cost=FLAT, drafter=drafter, learned=learned, **options)
+    return tally.report()
 
 
 def test_plain_decoding_takes_a_pass_a_token() -> None:
@@ -54,6 +61,40 @@ def test_the_store_learns_from_task_to_task() -> None:
     unlike = Task("unlike", "x", "x", "abc" * 40, "".join(f"a{i:02d}c{99 - i:02d}" for i in range(60)))
     alone, together = check("stet", unlike), check("stet", *[unlike] * 6)
     assert together["drafted_per_token"] < 0.9 * alone["drafted_per_token"]
+
+
+def test_a_second_replay_goes_on_with_what_the_first_learned(tmp_path: Path) -> None:
+    unlike = Task("unlike", "x", "x", "abc" * 40, "".join(f"a{i:02d}c{99 - i:02d}" for i in range(60)))
+    first, second = (check("stet", unlike, store=tmp_path / "stet.db") for _ in range(2))
+    assert second["drafted_per_token"] < 0.9 * first["drafted_per_token"]
+    assert check("stet", unlike)["drafted_per_token"] == first["drafted_per_token"]
+
+
+def test_the_slowest_tasks_are_told() -> None:
+    """Of 21 tasks the slowest tenth begins with the third."""
+    novel = [Task(f"{n}", "python", "x", "", "".join(chr(300 + i) for i in range(n))) for n in (20, 30)]
+    report = check("stet", *novel, *[RENAME] * 19)
+    assert report["slowest"] == pytest.approx(1.0, abs=0.1)
+    assert report["slowest_tenth"] > 3
+    assert check("none", *novel, RENAME)["slowest_tenth"] == 1.0
+    assert check("stet", *novel, RENAME)["slowest_tenth"] == report["slowest"]
+
+
+def test_priors_are_what_was_counted() -> None:
+    """Over tasks and file types; a bucket that nothing fell into is like that of the next shorter match."""
+    counts = PriorCounts()
+    for file_type in ("go", "python"):
+        acceptance = counts.acceptance("replay", file_type)
+        acceptance.observe("copy", 192, 1000, 1000)
+        for _ in range(100):
+            acceptance.observe("suffix", 1, 0, 1)
+        counts.save_acceptance("replay", acceptance)
+    priors = counts.priors()
+    assert list(priors) == ["copy", "suffix"]
+    assert priors["copy"][:-1] == (0.5,) * (len(BUCKET_EDGES) - 1)
+    assert priors["copy"][-1] == round((2000 + 0.5 * N_NEIGHBOUR) / (2000 + N_NEIGHBOUR), 4)
+    refused = round(0.5 * N_NEIGHBOUR / (200 + N_NEIGHBOUR), 4)
+    assert priors["suffix"] == (0.5, *[refused] * (len(BUCKET_EDGES) - 1))
 
 
 def test_a_drafter_does_not_learn_where_the_recording_ends() -> None:
@@ -142,3 +183,15 @@ def test_replay_from_the_command_line(tmp_path: Path) -> None:
     assert report["tasks"] == 1
     assert report["speedup"] > 3
     assert {"tokens", "passes", "tokens_per_pass", "drafted_per_token", "by_language"} <= set(report)
+
+
+@pytest.mark.model
+def test_priors_from_the_command_line_are_entries_of_the_shipped_table(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(json.dumps({"before": RENAME.before, "after": RENAME.after, "instruction": "rename"}))
+    result = CliRunner().invoke(bench, ["priors", str(path)])
+    assert result.exit_code == 0, result.output
+    priors = literal_eval("{" + result.stdout + "}")
+    assert set(priors) <= set(PRIORS)
+    assert {len(alphas) for alphas in priors.values()} == {len(BUCKET_EDGES)}
+    assert priors["copy"][-1] > 0.9

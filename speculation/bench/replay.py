@@ -1,7 +1,7 @@
 """Replay: pretend that the target writes `after`, count its passes, weigh them with T(q). Needs a tokenizer, no model.
 
-The loop, the drafters and the choice of gamma are the engine's own; only the target is a recording. The store starts
-empty and learns online, task by task.
+The loop, the drafters and the choice of gamma are the engine's own; only the target is a recording. What is known of
+acceptance is learned online, task by task, from an empty store or from one that an earlier replay left.
 """
 
 import json
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from speculation.acceptance import Store
 from speculation.bench.tasks import Task
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
@@ -71,7 +70,19 @@ class Tally:
     seconds: float = 0.0
     plain_seconds: float = 0.0
     draft_s: float = 0.0
+    task_speedups: list[float] = field(default_factory=list)
     by_language: dict[str, "Tally"] = field(default_factory=dict)
+
+    def add(self, task: "Tally") -> None:
+        """Take in one task."""
+        self.tasks += task.tasks
+        self.tokens += task.tokens
+        self.passes += task.passes
+        self.drafted += task.drafted
+        self.seconds += task.seconds
+        self.plain_seconds += task.plain_seconds
+        self.draft_s += task.draft_s
+        self.task_speedups.append(task.plain_seconds / task.seconds)
 
     def report(self) -> dict[str, Any]:
         """The figures, ready for JSON."""
@@ -81,6 +92,8 @@ class Tally:
             "passes": self.passes,
             "tokens_per_pass": round(self.tokens / max(1, self.passes), 3),
             "speedup": round(self.plain_seconds / self.seconds, 3) if self.seconds else 1.0,
+            "slowest_tenth": round(quantile(self.task_speedups, 0.1), 3),
+            "slowest": round(quantile(self.task_speedups, 0.0), 3),
             "drafted_per_token": round(self.drafted / max(1, self.tokens), 3),
             "draft_ms_per_pass": round(1000 * self.draft_s / max(1, self.passes), 3),
         }
@@ -89,43 +102,58 @@ class Tally:
         return figures
 
 
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values, rounded down, falls below; 1 where there is none."""
+    return sorted(values)[int(share * len(values))] if values else 1.0
+
+
+class Learned(Protocol):
+    """What replay needs of a Store."""
+
+    def acceptance(self, target: str, file_type: str) -> Acceptance:
+        """What is known before a task."""
+        ...
+
+    def save_acceptance(self, target: str, acceptance: Acceptance) -> None:
+        """Take in what the task added."""
+        ...
+
+
 def replay(
     tasks: Sequence[Task],
     tokenizer: TextEncoder,
     *,
     cost: CostCurve,
+    learned: Learned,
     drafter: str = "stet",
     max_tokens: int = 2500,
     on_task: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
     """Replay tasks whose before and after have at most max_tokens tokens. Raises ConfigError for an unknown drafter."""
     make_drafts = _drafter(drafter, cost)
-    store = Store(None)
     total = Tally()
     for task in tasks:
         source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
         if max(len(source), len(recording) - 1) > max_tokens:
             continue
         prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
-        acceptance = store.acceptance("replay", task.language)
-        language = total.by_language.setdefault(task.language, Tally())
-        for tally in (total, language):
-            tally.tasks += 1
+        acceptance = learned.acceptance("replay", task.language)
         drafts = make_drafts(source, prompt, acceptance)
         target = RecordedTarget(len(prompt), recording)
+        one = Tally(tasks=1)
         # Room beyond the end: a drafter must not learn from its limit where the recording stops.
         n_room = len(recording) + GAMMA_MAX
         for step in decode(target, drafts, prompt, max_new_tokens=n_room, stop_ids={STOP}):
-            for tally in (total, language):
-                tally.tokens += len(step.token_ids)
-                tally.passes += 1
-                tally.drafted += len(step.draft.token_ids)
-                tally.seconds += cost.seconds(len(step.draft.token_ids) + 1)
-                tally.plain_seconds += cost.seconds(1) * len(step.token_ids)
-                tally.draft_s += step.draft_s
-        store.save_acceptance("replay", acceptance)
+            one.tokens += len(step.token_ids)
+            one.passes += 1
+            one.drafted += len(step.draft.token_ids)
+            one.seconds += cost.seconds(len(step.draft.token_ids) + 1)
+            one.draft_s += step.draft_s
+        one.plain_seconds = cost.seconds(1) * one.tokens
+        for tally in (total, total.by_language.setdefault(task.language, Tally())):
+            tally.add(one)
+        learned.save_acceptance("replay", acceptance)
         on_task(total)
-    store.close()
     return total
 
 

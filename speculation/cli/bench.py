@@ -10,13 +10,21 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from speculation.acceptance import Store
 from speculation.bench import tasks as edit_tasks
-from speculation.bench.replay import by_file_type, load_cost, replay
+from speculation.bench.priors import PriorCounts
+from speculation.bench.replay import COSTS, Learned, Tally, by_file_type, load_cost, replay
 from speculation.bench.theory import compare, replay_passes
 from speculation.config import EngineConfig, models_dir
 from speculation.errors import ConfigError
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+MAX_TOKENS = click.option(
+    "--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after."
+)
+TOKENIZER = click.option(
+    "--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer."
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 
 
@@ -29,30 +37,24 @@ def bench() -> None:
 @FILES
 @click.option("--cost", default="cpu", show_default=True, help="cpu, flat, or a JSON file of seconds by positions.")
 @click.option("--drafter", default="stet", show_default=True, help="none, prompt-lookup:N:K or stet.")
-@click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
-@click.option("--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer.")
+@click.option(
+    "--store",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A database to learn from and into; without one, each replay starts knowing nothing.",
+)
+@MAX_TOKENS
+@TOKENIZER
 @AS_JSON
-def replay_command(files: tuple[Path, ...], cost: str, drafter: str, max_tokens: int, ref: str, as_json: bool) -> None:
+def replay_command(
+    files: tuple[Path, ...], cost: str, drafter: str, path: Path | None, max_tokens: int, ref: str, as_json: bool
+) -> None:
     """Pretend that the target writes the edit, count its passes, weigh them with T(q). Takes seconds, no weights."""
-    tasks = edit_tasks.load(files)
-    curve = load_cost(cost)
-    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
-    from speculation.models.loading import resolve
-    from speculation.models.tokenizer import Tokenizer
-
-    tokenizer = Tokenizer(resolve(ref, models_dir()))
-    console = Console(stderr=True)
-    with console.status("replaying…") as status:
-        tally = replay(
-            tasks,
-            tokenizer,
-            cost=curve,
-            drafter=drafter,
-            max_tokens=max_tokens,
-            on_task=lambda t: status.update(f"replaying task {t.tasks} of {len(tasks)}…"),
-        )
-    if not tally.tasks:
-        raise ConfigError(f"there is no task of at most {max_tokens} tokens in {', '.join(map(str, files))}")
+    store = Store(path)
+    try:
+        tally = _replayed(files, ref, cost=cost, drafter=drafter, max_tokens=max_tokens, learned=store)
+    finally:
+        store.close()
     report = {"drafter": drafter, "cost": cost, **tally.report()}
     if as_json:
         click.echo(json.dumps(report))
@@ -60,8 +62,43 @@ def replay_command(files: tuple[Path, ...], cost: str, drafter: str, max_tokens:
         Console().print(_replay_table(report))
 
 
+def _replayed(
+    files: tuple[Path, ...], tokenizer: str, *, cost: str, drafter: str, max_tokens: int, learned: Learned
+) -> Tally:
+    """A replay with its progress on stderr."""
+    tasks = edit_tasks.load(files)
+    curve = load_cost(cost)
+    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
+    from speculation.models.loading import resolve
+    from speculation.models.tokenizer import Tokenizer
+
+    encoder = Tokenizer(resolve(tokenizer, models_dir()))
+    with Console(stderr=True).status("replaying…") as status:
+        tally = replay(
+            tasks,
+            encoder,
+            cost=curve,
+            learned=learned,
+            drafter=drafter,
+            max_tokens=max_tokens,
+            on_task=lambda t: status.update(f"replaying task {t.tasks} of {len(tasks)}…"),
+        )
+    if not tally.tasks:
+        raise ConfigError(f"there is no task of at most {max_tokens} tokens in {', '.join(map(str, files))}")
+    return tally
+
+
 def _replay_table(report: dict[str, Any]) -> Table:
-    columns = ("tasks", "tokens", "passes", "tokens_per_pass", "speedup", "drafted_per_token")
+    columns = (
+        "tasks",
+        "tokens",
+        "passes",
+        "tokens_per_pass",
+        "speedup",
+        "slowest_tenth",
+        "slowest",
+        "drafted_per_token",
+    )
     table = Table(
         "file type", *(column.replace("_", " ") for column in columns), title=f"{report['drafter']}, {report['cost']}"
     )
@@ -73,8 +110,8 @@ def _replay_table(report: dict[str, Any]) -> Table:
 @bench.command("theory")
 @FILES
 @click.option("--cost", default="cpu", show_default=True, help="cpu, flat, or a JSON file of seconds by positions.")
-@click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
-@click.option("--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer.")
+@MAX_TOKENS
+@TOKENIZER
 @AS_JSON
 def theory_command(files: tuple[Path, ...], cost: str, max_tokens: int, ref: str, as_json: bool) -> None:
     """Tokens per pass and speed-up as Leviathan's formulas and our survival form predict them, beside a replay's."""
@@ -118,12 +155,25 @@ def _theory_tables(report: dict[str, Any]) -> tuple[Table, Table]:
     return rows, calibration
 
 
+@bench.command("priors")
+@FILES
+@MAX_TOKENS
+@TOKENIZER
+def priors_command(files: tuple[Path, ...], max_tokens: int, ref: str) -> None:
+    """Count the shipped priors anew by replay of these edits; prints the entries of PRIORS in speculation/priors.py."""
+    counts = PriorCounts()
+    for cost in COSTS:
+        _replayed(files, ref, cost=cost, drafter="stet", max_tokens=max_tokens, learned=counts)
+    for source, alphas in counts.priors().items():
+        click.echo(f'    "{source}": {alphas},')
+
+
 @bench.command("run")
 @FILES
 @click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id, folder or GGUF file.")
 @click.option("--small-lm", default="auto", show_default=True, help="The preset's own, none, or like --model.")
 @click.option("--limit", default=10, show_default=True, help="Tasks, spread evenly over all that are short enough.")
-@click.option("--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after.")
+@MAX_TOKENS
 @AS_JSON
 def run_command(files: tuple[Path, ...], model: str, small_lm: str, limit: int, max_tokens: int, as_json: bool) -> None:
     """Real models: transformers' greedy, prompt lookup and assisted decoding beside Stet, on the same weights."""
