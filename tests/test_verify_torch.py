@@ -88,10 +88,11 @@ class Fixed:
     ("logits", "dtype", "is_near_tie"),
     [
         ([20.0, 19.875], torch.bfloat16, True),  # one step of 0.125
-        ([20.0, 20 - 0.125 * NEAR_TIE_STEPS], torch.bfloat16, True),
-        ([20.0, 20 - 0.125 * (NEAR_TIE_STEPS + 1)], torch.bfloat16, False),
+        ([20.0, 20 - 0.125 * NEAR_TIE_STEPS[torch.bfloat16]], torch.bfloat16, True),
+        ([20.0, 20 - 0.125 * (NEAR_TIE_STEPS[torch.bfloat16] + 1)], torch.bfloat16, False),
         ([20.0, 19.875], torch.float32, False),  # the same margin is a mistake where numbers are this fine
-        ([20.0, 20 - 2e-6], torch.float32, True),
+        ([20.0, 20 - 1e-4], torch.float32, True),
+        ([20.0, 20 - 2e-4], torch.float32, False),
         ([-20.0, -20.125], torch.bfloat16, True),
     ],
 )
@@ -135,7 +136,7 @@ def test_a_rewrite_in_float32_is_exact(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_mistake_ends_with_status_1_and_is_shown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flips = [Flip(2, 40, 41, 0.125, 0.125), Flip(5, 42, 43, 3.0, 0.125)]
+    flips = [Flip(2, 40, 41, 0.125, 0.125, 4), Flip(5, 42, 43, 3.0, 0.125, 4)]
     monkeypatch.setattr(module, "rescore", lambda *_: flips[:1])
     tie = verify(file, monkeypatch)
     monkeypatch.setattr(module, "rescore", lambda *_: flips)

@@ -12,8 +12,12 @@ import torch
 
 from speculation.models.cached_lm import CachedLM
 
-NEAR_TIE_STEPS = 4
-"""A margin of so many steps of the dtype is a near-tie; docs/experiments.md has what rounding was measured to do."""
+NEAR_TIE_STEPS = {torch.bfloat16: 4, torch.float16: 16, torch.float32: 64}
+"""By dtype of the logits: a margin of so many steps between neighbouring numbers is a near-tie.
+
+About twice what rounding was measured to do to the margin of the first two choices (docs/experiments.md); float16 is a
+guess between the others. Where weights are packed, logits are float32.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,13 @@ class Flip:
     """By how many logits the choice is ahead of the token."""
     step: float
     """Distance of neighbouring numbers of the dtype at the size of the choice's logit."""
+    n_steps_near: int
+    """Up to how many steps it is a near-tie."""
 
     @property
     def is_near_tie(self) -> bool:
         """Whether rounding explains it; else it is a mistake of ours."""
-        return self.margin <= NEAR_TIE_STEPS * self.step
+        return self.margin <= self.n_steps_near * self.step
 
 
 def rescore(
@@ -51,7 +57,8 @@ def rescore(
         if choice != token:
             best = float(logits[choice])
             margin = best - float(logits[token])
-            flips.append(Flip(position, token, choice, margin, step_at(best, logits.dtype)))
+            step, n_steps_near = step_at(best, logits.dtype), NEAR_TIE_STEPS[logits.dtype]
+            flips.append(Flip(position, token, choice, margin, step, n_steps_near))
         prefix.append(token)
         on_token(position + 1)
     return flips
