@@ -5,7 +5,7 @@ Wires tokenizer, target, drafts and what is known of them. Knows no HTTP and no 
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from speculation.acceptance import Store, public_name
@@ -13,6 +13,7 @@ from speculation.config import PRESETS, EngineConfig
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, NoDrafts
 from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.lm import pays_to_read
 from speculation.drafters.suffix import SuffixDrafter
 from speculation.errors import ConfigError, ContextTooLong, ModelError
 from speculation.gamma import CostCurve
@@ -48,7 +49,7 @@ class Engine:
         self._stop_ids = self.target.stop_ids
         self._store = Store(config.database)
         self._cost = CostCurve(self._pass_times(target_ref, self.target))
-        self._small_pass_s = self._pass_times(small_ref, self.small) if small_ref and self.small else {}
+        self._small_cost = CostCurve(self._pass_times(small_ref, self.small)) if small_ref and self.small else None
 
     @classmethod
     def open(cls, config: EngineConfig) -> "Engine":
@@ -62,8 +63,11 @@ class Engine:
 
     def close(self) -> None:
         """Let go of caches and the database."""
-        self.target.forget()
         self._store.save_pass_times(self._machine(self.info.model, self.target), self._cost.points)
+        self.target.forget()
+        if self.small and self._small_cost and self.info.small_lm:
+            self._store.save_pass_times(self._machine(self.info.small_lm, self.small), self._small_cost.points)
+            self.small.forget()
         self._store.close()
 
     def generate(
@@ -116,14 +120,25 @@ class Engine:
         return self._tokenizer.decode(token_ids)
 
     def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
+        stats = yield from self._read(prompt_ids, self._small_lm(Sampling()))
+        yield Chunk(n_prefilled=len(prompt_ids), finish_reason="stop", stats=stats)
+
+    def _read(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Generator[Chunk, None, Stats]:
+        """Put the prompt, all but its last token, into the KV caches."""
         started = time.perf_counter()
         n_cached = None
-        for n_held in self.target.prefill(prompt_ids):
+        for n_held in self.target.prefill(prompt_ids[:-1]):
             n_cached = n_held if n_cached is None else n_cached
             yield Chunk(n_prefilled=n_held)
+        for _ in small.prefill(prompt_ids) if small else ():
+            yield Chunk(n_prefilled=len(prompt_ids))
         prefill_s = time.perf_counter() - started
-        stats = Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
-        yield Chunk(n_prefilled=len(prompt_ids), finish_reason="stop", stats=stats)
+        return Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
+
+    def _small_lm(self, sampling: Sampling) -> TorchSmallLM | None:
+        if self.small is None or self._small_cost is None:
+            return None
+        return TorchSmallLM(self.small, sampling, self._small_cost, self.target.n_vocab)
 
     def _generate(
         self,
@@ -141,21 +156,20 @@ class Engine:
         key = name if is_plain else f"{name} sampled"
         acceptance = self._store.acceptance(key, file_type)
         drafts: Drafts = NoDrafts()
+        small = None
         if draft:
+            small = self._small_lm(sampling)
+            if small and not pays_to_read(small, prompt_ids, len(source_ids), self._cost.seconds):
+                small = None
             copiers = (CopyDrafter(source_ids), SuffixDrafter(prompt_ids))
-            small = TorchSmallLM(self.small, sampling, self._small_pass_s, self.target.n_vocab) if self.small else None
             drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
-        target = TorchTarget(self.target, sampling)
-        started = time.perf_counter()
-        n_cached = None
         try:
-            for n_held in target.prefill(prompt_ids):
-                n_cached = n_held if n_cached is None else n_cached
-                yield Chunk(n_prefilled=n_held)
-            prefill_s = time.perf_counter() - started
-            stats = Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
+            stats = yield from self._read(prompt_ids, small)
+            target = TorchTarget(self.target, sampling)
             steps = decode(target, drafts, prompt_ids, max_new_tokens=n_max, stop_ids=self._stop_ids)
             for chunk in self._chunks(steps, stats, n_max, stop):
+                if small and chunk.stats:
+                    chunk = replace(chunk, stats=replace(chunk.stats, n_small_passes=small.n_passes))
                 yield chunk
                 if draft and chunk.stats:
                     plain_s = chunk.stats.n_tokens * self._cost.seconds(1)
@@ -249,20 +263,20 @@ def _models_of(config: EngineConfig) -> tuple[str, str | None]:
 
 
 def _n_copied(step: Step) -> int:
-    return 0 if step.draft.source == "lm" else step.n_accepted
+    judged = step.draft.judged(step.n_accepted, len(step.token_ids))
+    return sum(n_accepted for part, n_accepted, _ in judged if part.source != "lm")
 
 
 def _counted(stats: Stats, step: Step) -> Stats:
     sources = dict(stats.sources)
-    n_drafted = len(step.draft.token_ids)
-    if n_drafted:
-        old = sources.get(step.draft.source, SourceStats())
-        sources[step.draft.source] = SourceStats(
-            n_drafts=old.n_drafts + 1,
-            n_drafted=old.n_drafted + n_drafted,
-            n_tested=old.n_tested + min(step.n_accepted + 1, n_drafted, len(step.token_ids)),
-            n_accepted=old.n_accepted + step.n_accepted,
-        )
+    for part in step.draft.parts or (step.draft,):
+        if part.token_ids:
+            old = sources.get(part.source, SourceStats())
+            n_drafted = old.n_drafted + len(part.token_ids)
+            sources[part.source] = replace(old, n_drafts=old.n_drafts + 1, n_drafted=n_drafted)
+    for part, n_accepted, n_tested in step.draft.judged(step.n_accepted, len(step.token_ids)):
+        old = sources[part.source]
+        sources[part.source] = replace(old, n_tested=old.n_tested + n_tested, n_accepted=old.n_accepted + n_accepted)
     return replace(
         stats,
         n_tokens=stats.n_tokens + len(step.token_ids),

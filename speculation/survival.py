@@ -7,9 +7,11 @@ the shipped priors. Knows no database and no tokenizer.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from speculation.priors import BUCKET_EDGES, PRIORS
+from speculation.types import Draft
 
 N_PARENT = 20.0
 """Weight of a parent's estimate, in tested tokens."""
@@ -49,6 +51,26 @@ class Acceptance:
         for file_type in self._levels:
             estimate = _shrink(self._cells.get((source, file_type, bucket)), estimate, N_PARENT)
         return estimate
+
+    def surest(self, drafts: Sequence[Draft]) -> Draft:
+        """Of several drafts the one that is likeliest right where they part.
+
+        What they share all bring, and what follows the right one can be copied in the next pass, whichever is taken.
+        """
+        return reduce(self._surer, drafts, Draft())
+
+    def _surer(self, one: Draft, other: Draft) -> Draft:
+        n_shared = 0
+        for a, b in zip(one.token_ids, other.token_ids, strict=False):
+            if a != b:
+                break
+            n_shared += 1
+
+        def alpha(draft: Draft) -> float:
+            has_next = len(draft.token_ids) > n_shared
+            return self.alphas(draft.source, draft.match_len + n_shared, 1)[0] if has_next else 0.0
+
+        return max(one, other, key=alpha)
 
     def observe(self, source: str, match_len: int, n_accepted: int, n_tested: int) -> None:
         """Count one draft: n_tested is n_accepted, plus one when a token was rejected."""

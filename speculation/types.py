@@ -53,11 +53,35 @@ class Draft:
 
     token_ids: tuple[int, ...] = ()
     source: str = "none"
-    """Who made it: "copy" (the cursor follows the source), "realign" (after a departure), "suffix", "lm" or "none"."""
+    """Who made it: "copy" (the cursor follows the source), "realign" (after a departure), "suffix", "lm" (a word of the
+    small LM), "checked" (a copy that the small LM would have written too), "mixed" (see parts) or "none"."""
     match_len: int = 0
     """How many output tokens just before the draft agree with the place it was taken from."""
     q: tuple[Distribution | None, ...] = ()
     """Per token its distribution; None, or an empty tuple, is a point mass on the token itself."""
+    parts: tuple["Draft", ...] = ()
+    """What a mixed draft was put together from, in order; empty for a draft from one source."""
+
+    @classmethod
+    def mixed(cls, parts: Sequence["Draft"]) -> "Draft":
+        """One draft out of several, each beginning where the one before ends."""
+        q = [q for part in parts for q in part.q or (None,) * len(part.token_ids)]
+        token_ids = tuple(token for part in parts for token in part.token_ids)
+        return cls(token_ids, "mixed", 0, tuple(q), tuple(parts))
+
+    def judged(self, n_accepted: int, n_written: int) -> Iterator[tuple["Draft", int, int]]:
+        """Per part that was tested: the part, how many of its tokens were accepted, and how many tested.
+
+        n_written: tokens that came out of the pass. The first rejected token is tested, those behind it are not; when
+        a stop token among the accepted ones ended the answer, no token was rejected.
+        """
+        n_tested = min(n_accepted + 1, n_written)
+        for part in self.parts or (self,):
+            n = len(part.token_ids)
+            if n_tested <= 0 or not n:
+                return
+            yield part, min(n, n_accepted), min(n, n_tested)
+            n_accepted, n_tested = max(0, n_accepted - n), n_tested - n
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +154,8 @@ class Stats:
     """Target passes after prefill."""
     n_copied: int = 0
     """Completion tokens that were copied (every source but "lm") and accepted."""
+    n_small_passes: int = 0
+    """Passes of the small LM after prefill."""
     prefill_s: float = 0.0
     decode_s: float = 0.0
     target_s: float = 0.0
@@ -145,7 +171,7 @@ class Chunk:
     """Whole characters only; a character split over tokens comes with its last token."""
     token_ids: tuple[int, ...] = ()
     n_copied: int = 0
-    """How many of token_ids, from the first, were copied rather than written by a model."""
+    """How many of token_ids were copied rather than written by a model."""
     n_prefilled: int = 0
     """Prompt tokens held so far; with an empty text this is prefill progress."""
     finish_reason: FinishReason | None = None

@@ -15,6 +15,7 @@ from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
 from speculation.drafters.copy import CopyDrafter
 from speculation.drafters.lookup import PromptLookupDrafter
 from speculation.drafters.suffix import SuffixDrafter
+from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.verify import TorchTarget
@@ -175,7 +176,7 @@ def test_drafts_learn_from_every_pass_once() -> None:
 
 def small_lm(seed: int, sampling: Sampling = GREEDY) -> TorchSmallLM:
     """Seed 0 is the target itself, 1 another model."""
-    return TorchSmallLM(CachedLM(tiny.model(N_VOCAB, seed), BUDGET), sampling, {1: 0.0001, 4: 0.0002}, N_VOCAB)
+    return TorchSmallLM(CachedLM(tiny.model(N_VOCAB, seed), BUDGET), sampling, CostCurve({1: 0.01, 4: 0.02}), N_VOCAB)
 
 
 def prefilled(target: CachedLM, prompt: tuple[int, ...]) -> None:
@@ -270,7 +271,7 @@ def test_the_real_chain_changes_nothing(
 def test_a_small_lm_that_is_the_target_is_always_believed() -> None:
     prompt = (6, 2, 8)
     steps = check(prompt, DraftChain((), Acceptance(""), lambda q: 1.0, 5, small_lm(0)))
-    assert {step.draft.source for step in steps[:-1]} == {"lm"}
+    assert {part.source for step in steps[:-1] for part in step.draft.parts} == {"lm"}
     assert all(step.n_accepted == len(step.draft.token_ids) for step in steps)
     assert len(steps) <= N_NEW / 6 + 1
 

@@ -154,10 +154,15 @@ def test_a_source_that_is_the_answer_is_copied_in_few_passes(engine: Engine, mon
     assert last.stats.n_passes < 15
 
 
-def test_the_small_lm_is_asked_and_counted(engine_with_small_lm: Engine) -> None:
+@pytest.mark.parametrize(("small_s", "is_asked"), [(0.05, True), (5.0, False)])
+def test_the_small_lm_is_asked_where_it_pays_and_counted(
+    engine_with_small_lm: Engine, monkeypatch: pytest.MonkeyPatch, small_s: float, is_asked: bool
+) -> None:
+    monkeypatch.setattr(engine_with_small_lm, "_cost", CostCurve({1: 1.0, 64: 1.1}))
+    monkeypatch.setattr(engine_with_small_lm, "_small_cost", CostCurve({1: small_s, 64: 1.1 * small_s}))
     stats = stats_of(engine_with_small_lm)
-    assert stats.sources["lm"].n_drafted > 0
-    assert engine_with_small_lm.info.small_lm is not None
+    assert (stats.n_small_passes > 0) is is_asked
+    assert ("lm" in stats.sources) is is_asked
 
 
 def test_a_stop_token_ends_the_answer_and_is_counted_but_not_shown(folder: str) -> None:

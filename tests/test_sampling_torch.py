@@ -16,6 +16,7 @@ from scipy import stats
 
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import NoDrafts
+from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.verify import TorchTarget, distribution, draw
@@ -144,21 +145,31 @@ def point_masses(*drafts: tuple[int, ...]) -> Callable[[Sampling], Drafts]:
 
 
 class SmallLMDrafts:
-    """Always the small LM, n_drafted tokens a pass."""
+    """The small LM alone: n_drafted passes, each over a copy that it checks; then a copy that nobody has checked."""
 
-    def __init__(self, lm: Any, sampling: Sampling, n_drafted: int) -> None:
-        self._small = TorchSmallLM(lm, sampling, PASS_S, N_VOCAB)
-        self._n_drafted = n_drafted
+    def __init__(
+        self, lm: Any, sampling: Sampling, n_drafted: int, copied: tuple[int, ...], tail: tuple[int, ...]
+    ) -> None:
+        self._small = TorchSmallLM(lm, sampling, CostCurve(PASS_S), N_VOCAB)
+        self._n_drafted, self._copied, self._tail = n_drafted, copied, tail
 
     def propose(self, prefix: Sequence[int], n_max: int) -> Draft:
-        return self._small.draft(prefix, min(n_max, self._n_drafted))
+        text, parts = list(prefix), []
+        for _ in range(self._n_drafted):
+            if (n_left := n_max - len(text) + len(prefix)) > 0:
+                written = self._small.write(text, self._copied[: n_left - 1])
+                parts.append(Draft(written.token_ids, "lm", 0, written.q))
+                text += written.token_ids
+        return Draft.mixed((*parts, Draft(self._tail[: n_max - len(text) + len(prefix)], "copy")))
 
     def observe(self, draft: Draft, n_accepted: int, token_ids: Sequence[int]) -> None:
         pass
 
 
-def small_lm(lm: Any, n_drafted: int) -> Callable[[Sampling], Drafts]:
-    return lambda sampling: SmallLMDrafts(lm, sampling, n_drafted)
+def small_lm(
+    lm: Any, n_drafted: int, copied: tuple[int, ...] = (), tail: tuple[int, ...] = ()
+) -> Callable[[Sampling], Drafts]:
+    return lambda sampling: SmallLMDrafts(lm, sampling, n_drafted, copied, tail)
 
 
 def named(sampling: Sampling) -> str:
@@ -228,11 +239,18 @@ def test_a_small_lm_with_its_own_q_changes_no_distribution(sampling: Sampling) -
     check(small_lm(TableLM(N_VOCAB, seed=2), 2), sampling)
 
 
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=named)
+def test_mixed_drafts_of_checked_copies_words_and_unchecked_copies_change_no_distribution(sampling: Sampling) -> None:
+    likely = int(TARGET.table[PROMPT[0]].argmax())
+    check(small_lm(TableLM(N_VOCAB, seed=2), 1, copied=(likely,), tail=(2,)), sampling)
+    check(small_lm(TARGET, 2, copied=(likely, 1)), sampling, n=4)
+
+
 def test_a_small_lm_that_is_the_target_changes_no_distribution_and_is_always_kept() -> None:
     check(small_lm(TARGET, 2), Sampling(1.0))
     for seed in range(200):
         target = TorchTarget(TARGET, Sampling(1.0, seed=seed))  # type: ignore[arg-type]
-        draft = SmallLMDrafts(TARGET, Sampling(1.0, seed=seed), 3).propose(PROMPT, 3)
+        draft = small_lm(TARGET, 3)(Sampling(1.0, seed=seed)).propose(PROMPT, 3)
         assert target.verify(PROMPT, draft).n_accepted == 3
 
 
@@ -244,7 +262,7 @@ def test_a_vocabulary_that_is_padded_differently_changes_no_distribution(n_vocab
 def test_target_and_draft_do_not_share_their_random_numbers() -> None:
     """With one seed for both they once did, and what the small LM favours came out too often."""
     seeded = [Sampling(1.0, seed=seed) for seed in range(50)]
-    drafted = [SmallLMDrafts(TARGET, sampling, 3).propose(PROMPT, 3).token_ids for sampling in seeded]
+    drafted = [small_lm(TARGET, 3)(sampling).propose(PROMPT, 3).token_ids for sampling in seeded]
     written = [sample(TARGET, lambda _: NoDrafts(), sampling, 3) for sampling in seeded]
     assert sum(a == b for a, b in zip(drafted, written, strict=True)) < 25
 

@@ -86,8 +86,15 @@ def _run_stet(engine: Engine, task: Task, n_max: int) -> Record:
         token_ids += chunk.token_ids
         stats = chunk.stats or stats
     warm_s = stats.prefill_s + stats.decode_s
-    n_small = stats.sources["lm"].n_drafted if "lm" in stats.sources else 0
-    return Record(tuple(token_ids), stats.decode_s, prepared_s + warm_s, warm_s, stats.n_passes, n_small, stats.sources)
+    return Record(
+        tuple(token_ids),
+        stats.decode_s,
+        prepared_s + warm_s,
+        warm_s,
+        stats.n_passes,
+        stats.n_small_passes,
+        stats.sources,
+    )
 
 
 def _differences(engine: Engine, task: Task, prompt: list[int], records: Mapping[str, Record]) -> list[dict[str, Any]]:

@@ -1,23 +1,29 @@
-"""The small LM behind its drafter: writes tokens one by one with a KV cache of its own, and knows what they cost."""
+"""The small LM behind its drafter: checks copied runs and writes words, with a KV cache of its own."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import torch
 
+from speculation.drafters.lm import Written
 from speculation.models.cached_lm import CachedLM
-from speculation.models.verify import Noise, distribution, draw, penalized
-from speculation.types import Distribution, Draft, Sampling
+from speculation.models.verify import Noise, distribution, penalized, verify_sampled
+from speculation.types import Draft, Sampling
 
-TIME_WEIGHT = 0.2
-"""How much a new measurement moves the kept seconds per token (exponential moving average)."""
+
+class PassTimes(Protocol):
+    """T(q) of the small LM; speculation.gamma.CostCurve."""
+
+    def seconds(self, q: int) -> float: ...
+    def observe(self, q: int, seconds: float) -> None: ...
 
 
 class TorchSmallLM:
-    """Drafts for one request. Under greedy decoding its own first choices, else samples with their q."""
+    """The small LM for one request. Under greedy decoding it takes its own first choices, else it samples."""
 
-    def __init__(self, lm: CachedLM, sampling: Sampling, pass_s: Mapping[int, float], n_vocab: int) -> None:
-        """pass_s: seconds of a pass over q positions, by q; needs q = 1 and one larger. n_vocab: the target's logits.
+    def __init__(self, lm: CachedLM, sampling: Sampling, cost: PassTimes, n_vocab: int) -> None:
+        """cost: its pass times, which real passes correct. n_vocab: length of a row of the target's logits.
 
         Models of one family pad the same vocabulary differently: ids that only one of the two has are never drafted,
         and never shown to the small LM.
@@ -25,49 +31,61 @@ class TorchSmallLM:
         self._lm = lm
         self._sampling = sampling
         self._noise = Noise(sampling.seed, "draft")
+        self._cost = cost
         self._n_vocab = n_vocab
-        self._token_s = pass_s[1]
-        longest = max(pass_s)
-        self._prefill_token_s = pass_s[longest] / longest
+        self.n_passes = 0
+        """Passes so far, without prefill."""
 
     def n_behind(self, prefix: Sequence[int]) -> int:
         """Tokens of prefix that must be fed before the first draft token, less the one that always is."""
         return max(0, len(prefix) - 1 - self._lm.n_held(self._readable(prefix)))
 
-    def token_s(self) -> float:
-        """Seconds to draft one token."""
-        return self._token_s
+    def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
+        """Feed all of prefix but its last token, in chunks; yields the number of tokens held after each."""
+        return self._lm.prefill(self._readable(prefix[:-1]))
 
-    def prefill_s(self, n_tokens: int) -> float:
-        """Seconds to catch up with so many tokens."""
-        return n_tokens * self._prefill_token_s
+    def pass_s(self, q: int) -> float:
+        """Seconds of one pass over q tokens."""
+        return self._cost.seconds(q)
 
-    def draft(self, prefix: Sequence[int], n_tokens: int) -> Draft:
-        """n_tokens tokens; catches up with the prefix first."""
-        text = self._readable(prefix)
-        for _ in self._lm.prefill(text[:-1]):
-            pass
-        token_ids: list[int] = []
-        q: list[Distribution | None] = []
+    def is_end(self, token: int) -> bool:
+        """Whether an answer ends with this token."""
+        return token in self._lm.stop_ids
+
+    def write(self, prefix: Sequence[int], copied: Sequence[int]) -> Written:
+        """One pass: exact speculative decoding of the small LM itself, with copied as a draft of point masses."""
+        text, n_behind = self._readable(prefix), self.n_behind(prefix)
         started = time.perf_counter()
-        for _ in range(n_tokens):
-            token, q_token = self._write(self._lm.logits(text, ())[:, : self._n_vocab], text)
-            token_ids.append(token)
-            q.append(q_token)
-            text.append(token)
-        if n_tokens:
-            self._token_s += TIME_WEIGHT * ((time.perf_counter() - started) / n_tokens - self._token_s)
-        return Draft(tuple(token_ids), "lm", 0, tuple(q))
-
-    def _write(self, logits: torch.Tensor, text: Sequence[int]) -> tuple[int, Distribution | None]:
-        logits = penalized(logits, self._sampling, text)
+        logits = self._lm.logits(text, self._readable(copied))[:, : self._n_vocab]  # [len(copied) + 1, vocab]
+        logits = penalized(logits, self._sampling, text, copied)
         if self._sampling.temperature == 0:
-            # A greedy target keeps a token if it is its own first choice, whatever q says.
-            return int(logits.argmax()), None
-        q = distribution(logits, self._sampling)
-        share, _ = self._noise.at(len(text))
-        return draw(q, [share])[0], q[0]
+            written = _write_greedily(logits, copied)
+        else:
+            written = self._sample(logits, copied, len(prefix))
+        self.n_passes += 1
+        self._cost.observe(n_behind + len(copied) + 1, time.perf_counter() - started)
+        return written
 
-    def _readable(self, prefix: Sequence[int]) -> list[int]:
+    def _sample(self, logits: torch.Tensor, copied: Sequence[int], position: int) -> Written:
+        q = distribution(logits, self._sampling)
+        verdict = verify_sampled(q, Draft(tuple(copied)), self._noise, position)
+        n_kept = verdict.n_accepted
+        entropy = float(torch.special.entr(q[n_kept]).sum())
+        return Written((*copied[:n_kept], verdict.next_token), tuple(q[: n_kept + 1]), entropy)
+
+    def _readable(self, token_ids: Sequence[int]) -> list[int]:
         n_vocab = self._lm.n_vocab
-        return [token if token < n_vocab else 0 for token in prefix]
+        return [token if token < n_vocab else 0 for token in token_ids]
+
+
+def _write_greedily(logits: torch.Tensor, copied: Sequence[int]) -> Written:
+    """The first choices, as long as they are the copied tokens, and the one after. One wait for the device."""
+    choices = logits.argmax(dim=-1)  # [len(copied) + 1]
+    drafted = torch.tensor(copied, dtype=choices.dtype, device=choices.device)
+    n_kept = (choices[:-1] == drafted).cumprod(dim=0).sum()
+    log_q = logits.index_select(0, n_kept[None])[0].float().log_softmax(dim=-1)
+    entropy = -(log_q.exp() * log_q).sum()
+    *numbers, n, nats = torch.cat([choices.double(), n_kept[None].double(), entropy[None].double()]).tolist()
+    token_ids = tuple(int(number) for number in numbers[: int(n) + 1])
+    # A greedy target keeps a token if it is its own first choice, whatever q says.
+    return Written(token_ids, (), nats)
