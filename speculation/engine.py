@@ -78,6 +78,7 @@ class Engine:
         source: str = "",
         file_type: str = "",
         draft: bool = True,
+        small_lm: bool = True,
         temperature: float = 0.0,
         top_p: float = 1.0,
         top_k: int = 0,
@@ -89,8 +90,8 @@ class Engine:
         """The target's answer to messages (a chat) or prompt (plain text), in chunks; close the iterator to cancel.
 
         source is text that is likely to reappear in the answer, in the form in which the answer writes it. It changes
-        the time, never the output. The last chunk carries finish_reason and stats. Raises ConfigError and
-        ContextTooLong at the call, before any work.
+        the time, never the output; so do draft (False: plain decoding) and small_lm (False: copies only). The last
+        chunk carries finish_reason and stats. Raises ConfigError and ContextTooLong at the call, before any work.
         """
         sampling = Sampling(temperature, top_p, top_k, seed, repetition_penalty)
         prompt_ids = self._encode_prompt(messages, prompt)
@@ -99,13 +100,18 @@ class Engine:
         if max_new_tokens is not None and max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
         n_max = min(n_room, max_new_tokens or n_room)
-        return self._generate(prompt_ids, source_ids, file_type, draft, sampling, n_max, stop)
+        small = self._small_lm(sampling) if draft and small_lm else None
+        if small and not pays_to_read(small, prompt_ids, len(source_ids), self._cost.seconds):
+            small = None
+        return self._generate(prompt_ids, source_ids, file_type, draft, small, sampling, n_max, stop)
 
-    def prefill(self, messages: Messages | None = None, *, prompt: str | None = None) -> Iterator[Chunk]:
+    def prefill(
+        self, messages: Messages | None = None, *, prompt: str | None = None, small_lm: bool = True
+    ) -> Iterator[Chunk]:
         """Put the prompt into the KV cache and write nothing, so that a request which begins like it starts at once."""
         prompt_ids = self._encode_prompt(messages, prompt)
         self._room(len(prompt_ids), 0)
-        return self._prefill(prompt_ids)
+        return self._prefill(prompt_ids, self._small_lm(Sampling()) if small_lm else None)
 
     def encode(self, messages: Messages) -> list[int]:
         """The chat prompt that generate feeds."""
@@ -119,8 +125,8 @@ class Engine:
         """Text of token ids, without control tokens."""
         return self._tokenizer.decode(token_ids)
 
-    def _prefill(self, prompt_ids: list[int]) -> Iterator[Chunk]:
-        stats = yield from self._read(prompt_ids, self._small_lm(Sampling()))
+    def _prefill(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Iterator[Chunk]:
+        stats = yield from self._read(prompt_ids, small)
         yield Chunk(n_prefilled=len(prompt_ids), finish_reason="stop", stats=stats)
 
     def _read(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Generator[Chunk, None, Stats]:
@@ -146,6 +152,7 @@ class Engine:
         source_ids: list[int],
         file_type: str,
         draft: bool,
+        small: TorchSmallLM | None,
         sampling: Sampling,
         n_max: int,
         stop: Sequence[str],
@@ -156,11 +163,7 @@ class Engine:
         key = name if is_plain else f"{name} sampled"
         acceptance = self._store.acceptance(key, file_type)
         drafts: Drafts = NoDrafts()
-        small = None
         if draft:
-            small = self._small_lm(sampling)
-            if small and not pays_to_read(small, prompt_ids, len(source_ids), self._cost.seconds):
-                small = None
             copiers = (CopyDrafter(source_ids), SuffixDrafter(prompt_ids))
             drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
         try:

@@ -8,6 +8,7 @@ from speculation.bench.run import run
 from speculation.bench.tasks import Task
 from speculation.config import EngineConfig
 from speculation.engine import Engine
+from speculation.errors import ConfigError
 from tests import tiny
 
 pytestmark = pytest.mark.torch
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.torch
 TASKS = [
     Task(f"t{i}", "python", "x", f"def f{i}():\n    return {i}\n", f"def g{i}():\n    return {i}\n") for i in range(5)
 ]
-METHODS = ["greedy", "prompt lookup", "prompt lookup n=3/32", "assisted", "stet"]
+METHODS = ["greedy", "prompt lookup", "prompt lookup n=3/32", "assisted", "stet, copies only", "stet"]
 
 
 @pytest.fixture
@@ -40,6 +41,15 @@ def test_all_methods_are_run_and_write_the_same(engine: Engine) -> None:
     assert assisted["small_lm_passes"] > 0
     assert stet["warm_tokens_per_s"] > 0
     assert "warm_tokens_per_s" not in greedy
+
+
+def test_methods_can_be_skipped_but_not_greedy(engine: Engine) -> None:
+    report = run(engine, TASKS, limit=1, max_tokens=500, skip=["assisted", "prompt lookup"])
+    assert list(report["methods"]) == ["greedy", "prompt lookup n=3/32", "stet, copies only", "stet"]
+    assert set(report["by_file_type"]["python"]) == set(report["methods"])
+    for name in ("greedy", "no such method"):
+        with pytest.raises(ConfigError, match=name):
+            run(engine, TASKS, limit=1, max_tokens=500, skip=[name])
 
 
 def test_long_tasks_are_left_out(engine: Engine) -> None:

@@ -1,5 +1,7 @@
 """Real models on real edits: transformers' greedy, prompt lookup and assisted decoding beside Stet, in one process.
 
+Stet runs twice where there is a small LM: with it, and with copies only.
+
 Per task the methods run one after another on the same prompt and weights, so that a slower minute of the machine hits
 all of them. Three times are told apart: decoding alone; from Enter with a cold prefix (everything is prefilled first);
 from Enter with a warm one (`prepare` has put all but the instruction into the KV cache: Stet's alone).
@@ -7,8 +9,9 @@ from Enter with a warm one (`prepare` has put all but the instruction into the K
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from speculation.bench.tasks import Task
@@ -18,6 +21,7 @@ from speculation.models.baselines import Baselines, margin
 from speculation.types import SourceStats, Stats
 
 STET = "stet"
+COPIES = "stet, copies only"
 
 
 @dataclass
@@ -39,25 +43,37 @@ def run(
     *,
     limit: int,
     max_tokens: int,
+    skip: Collection[str] = (),
     on_task: Callable[[int, int, Mapping[str, Record]], None] = lambda i, n, records: None,
 ) -> dict[str, Any]:
-    """Run every method on at most limit tasks, spread evenly over those of at most max_tokens tokens. The report."""
+    """Run every method but those to skip on at most limit tasks, spread evenly over those of at most max_tokens tokens.
+
+    Raises ConfigError when there is no such task, or for a method to skip that doesn't exist; greedy always runs.
+    """
     tasks = _spread([t for t in tasks if _n_tokens(engine, t) <= max_tokens], limit)
     if not tasks:
         raise ConfigError(f"there is no task of at most {max_tokens} tokens")
     baselines = Baselines(engine.target, engine.small)
+    ours = {COPIES: False, STET: True} if engine.small else {STET: True}
+    methods = [name for name in (*baselines.names, *ours) if name not in skip]
+    if unknown := set(skip) - {*baselines.names, *ours} | set(skip) & {"greedy"}:
+        raise ConfigError(
+            f"can't skip {', '.join(sorted(unknown))}; there are {', '.join((*baselines.names[1:], *ours))}"
+        )
     rows: list[dict[str, Record]] = []
     differences: list[dict[str, Any]] = []
     for i, task in enumerate(tasks, start=1):
         prompt = engine.encode(task.messages(task.instruction))
         n_max = len(engine.encode_text(task.source)) * 3 // 2 + 256
         records: dict[str, Record] = {}
-        for name in baselines.names:
+        for name in methods:
+            if name in ours:
+                records[name] = _run_stet(engine, task, n_max, small_lm=ours[name])
+                continue
             done = baselines.run(name, prompt, n_max)
             records[name] = Record(
                 done.token_ids, done.decode_s, done.total_s, None, done.n_passes, done.n_small_passes
             )
-        records[STET] = _run_stet(engine, task, n_max)
         differences += _differences(engine, task, prompt, records)
         rows.append(records)
         on_task(i, len(tasks), records)
@@ -67,22 +83,27 @@ def run(
         "device": engine.info.device,
         "dtype": engine.info.dtype,
         "tasks": len(rows),
-        "methods": {name: _summary(rows, name) for name in (*baselines.names, STET)},
-        "alpha": _alpha([row[STET] for row in rows]),
+        "methods": {name: _summary(rows, name) for name in methods},
+        "by_file_type": _by_file_type(tasks, rows),
+        "alpha": _alpha([row[STET] for row in rows]) if STET in methods else {},
         "differences": differences,
     }
 
 
-def _run_stet(engine: Engine, task: Task, n_max: int) -> Record:
-    engine.target.forget()
+def _run_stet(engine: Engine, task: Task, n_max: int, *, small_lm: bool) -> Record:
+    for lm in (engine.target, engine.small):
+        if lm:
+            lm.forget()
     started = time.perf_counter()
-    for _ in engine.prefill(task.messages("")):
+    for _ in engine.prefill(task.messages(""), small_lm=small_lm):
         pass
     prepared_s = time.perf_counter() - started
     token_ids: list[int] = []
     stats = Stats()
     messages = task.messages(task.instruction)
-    for chunk in engine.generate(messages, source=task.source, file_type=task.language, max_new_tokens=n_max):
+    for chunk in engine.generate(
+        messages, source=task.source, file_type=task.language, max_new_tokens=n_max, small_lm=small_lm
+    ):
         token_ids += chunk.token_ids
         stats = chunk.stats or stats
     warm_s = stats.prefill_s + stats.decode_s
@@ -126,20 +147,37 @@ def _summary(rows: Sequence[Mapping[str, Record]], name: str) -> dict[str, Any]:
     summary = {
         "decode_tokens_per_s": median(lambda row: speed(row[name], row[name].decode_s)),
         "cold_tokens_per_s": median(lambda row: speed(row[name], row[name].cold_s)),
-        "decode_ratio_to_greedy": median(lambda row: _per_token(row["greedy"]) / _per_token(row[name])),
-        "decode_ratio_to_prompt_lookup": median(lambda row: _per_token(row["prompt lookup"]) / _per_token(row[name])),
+        **{f"decode_ratio_to_{other}": median(partial(_ratio, name=name, other=other)) for other in rows[0]},
         "cold_ratio_to_greedy": median(
             lambda row: speed(row[name], row[name].cold_s) / speed(row["greedy"], row["greedy"].cold_s)
         ),
         "tokens_per_pass": round(
             sum(len(row[name].token_ids) for row in rows) / sum(row[name].n_passes for row in rows), 3
         ),
+        "passes": sum(row[name].n_passes for row in rows),
         "small_lm_passes": sum(row[name].n_small_passes for row in rows),
         "identical": sum(row[name].token_ids == row["greedy"].token_ids for row in rows),
     }
     if all(row[name].warm_s for row in rows):
         summary["warm_tokens_per_s"] = median(lambda row: speed(row[name], row[name].warm_s or 0.0))
     return summary
+
+
+def _by_file_type(tasks: Sequence[Task], rows: Sequence[Mapping[str, Record]]) -> dict[str, dict[str, float]]:
+    """Decoding tokens/s by file type and method: all tokens of a file type by all seconds."""
+    speeds: dict[str, dict[str, float]] = {}
+    for language in sorted({task.language for task in tasks}):
+        own = [row for task, row in zip(tasks, rows, strict=True) if task.language == language]
+        speeds[language] = {
+            name: round(sum(len(row[name].token_ids) for row in own) / sum(row[name].decode_s for row in own), 2)
+            for name in own[0]
+        }
+    return speeds
+
+
+def _ratio(row: Mapping[str, Record], *, name: str, other: str) -> float:
+    """How much faster one method decodes a task than another."""
+    return _per_token(row[other]) / _per_token(row[name])
 
 
 def _per_token(record: Record) -> float:

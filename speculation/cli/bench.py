@@ -174,8 +174,17 @@ def priors_command(files: tuple[Path, ...], max_tokens: int, ref: str) -> None:
 @click.option("--small-lm", default="auto", show_default=True, help="The preset's own, none, or like --model.")
 @click.option("--limit", default=10, show_default=True, help="Tasks, spread evenly over all that are short enough.")
 @MAX_TOKENS
+@click.option("--skip", multiple=True, help="Leave a method out, by its name in the table; can be given several times.")
 @AS_JSON
-def run_command(files: tuple[Path, ...], model: str, small_lm: str, limit: int, max_tokens: int, as_json: bool) -> None:
+def run_command(
+    files: tuple[Path, ...],
+    model: str,
+    small_lm: str,
+    limit: int,
+    max_tokens: int,
+    skip: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Real models: transformers' greedy, prompt lookup and assisted decoding beside Stet, on the same weights."""
     tasks = edit_tasks.load(files)
     # Imported here: a wrong argument is said at once, and torch takes seconds.
@@ -191,17 +200,17 @@ def run_command(files: tuple[Path, ...], model: str, small_lm: str, limit: int, 
     with console.status("loading the models…"):
         engine = Engine.open(EngineConfig(model=model, small_lm=small_lm))
     try:
-        report = run(engine, tasks, limit=limit, max_tokens=max_tokens, on_task=show)
+        report = run(engine, tasks, limit=limit, max_tokens=max_tokens, skip=skip, on_task=show)
     finally:
         engine.close()
     if as_json:
         click.echo(json.dumps(report))
     else:
-        Console().print(_run_table(report))
+        Console().print(_run_table(report), _file_type_table(report))
 
 
 def _run_table(report: dict[str, Any]) -> Table:
-    columns = list(report["methods"]["stet"])
+    columns = list(dict.fromkeys(column for figures in report["methods"].values() for column in figures))
     table = Table(
         "",
         *report["methods"],
@@ -210,4 +219,11 @@ def _run_table(report: dict[str, Any]) -> Table:
     for column in columns:
         cells = (str(figures.get(column, "")) for figures in report["methods"].values())
         table.add_row(column.replace("_", " "), *cells)
+    return table
+
+
+def _file_type_table(report: dict[str, Any]) -> Table:
+    table = Table("file type", *report["methods"], title="decoding tokens/s by file type")
+    for language, speeds in report["by_file_type"].items():
+        table.add_row(language, *(str(speed) for speed in speeds.values()))
     return table
