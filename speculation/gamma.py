@@ -96,7 +96,8 @@ def best_bet(
     """The first pass of the plan that is through the run soonest; at least as fast as plain decoding.
 
     alphas[j]: probability that the draft token after j accepted ones is accepted. cost(q): seconds of a target pass.
-    draft_s: seconds to draft one token (0 for a copy). setup_s: seconds before the first draft token.
+    draft_s: seconds to draft one token (0 for a copy). setup_s: seconds before the first draft token; they are due in
+    whatever pass drafts first, so they decide whether to draft, not how much.
     """
     survival = [1.0]
     for alpha in alphas:
@@ -112,7 +113,7 @@ def best_bet(
         best_s = inf
         for stop in reversed(to_go_s):
             n_bet = stop - start - 1  # the token at the stop is the target's own
-            pass_s = cost(n_bet + 1) + draft_s * n_bet + (setup_s if n_bet and not start else 0.0)
+            pass_s = cost(n_bet + 1) + draft_s * n_bet
             seconds = pass_s + survival[stop] / survival[start] * to_go_s[stop]
             if seconds < best_s:
                 best_s, gamma = seconds, n_bet
