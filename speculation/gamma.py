@@ -1,12 +1,12 @@
 """How many draft tokens to bet on: gamma* from survival and the measured cost of a target pass.
 
 With S_k the probability that the first k draft tokens are all accepted, a pass over k drafts yields
-E(k) = 1 + S_1 + ... + S_k tokens and takes T(k + 1) + c k seconds. Where the run ends is a fact of the text that no
-bet changes, so gamma* is the start of the plan that comes to that end soonest: the time W_i still to go after i tokens
-is the least, over k, of T(k + 1) + c k + S_{i+k+1} / S_i W_{i+k+1} (Bellman). With one alpha for all tokens this
-is the gamma with the most tokens per second, Leviathan et al. 2023, equation 1. With a doubtful first token that rule
-bets too much: it prices the tokens behind it like those of a pass of one token, while once the run has begun they are
-cheap. gamma = 0 is plain decoding and always in the race. Knows no model and no database.
+E(k) = 1 + S_1 + ... + S_k tokens and takes T(k + 1) seconds; a copy costs nothing to draft. Where the run ends is a
+fact of the text that no bet changes, so gamma* is the start of the plan that comes to that end soonest: the time W_i
+still to go after i tokens is the least, over k, of T(k + 1) + S_{i+k+1} / S_i W_{i+k+1} (Bellman). With one alpha for
+all tokens this is the gamma with the most tokens per second, Leviathan et al. 2023, equation 1. With a doubtful first
+token that rule bets too much: it prices the tokens behind it like those of a pass of one token, while once the run has
+begun they are cheap. gamma = 0 is plain decoding and always in the race. Knows no model and no database.
 """
 
 from bisect import bisect_left
@@ -90,14 +90,10 @@ def _isotonic(seconds: Sequence[float]) -> list[float]:
     return [mean for mean, n in pools for _ in range(n)]
 
 
-def best_bet(
-    alphas: Sequence[float], cost: Callable[[int], float], *, draft_s: float = 0.0, setup_s: float = 0.0
-) -> Bet:
+def best_bet(alphas: Sequence[float], cost: Callable[[int], float]) -> Bet:
     """The first pass of the plan that is through the run soonest; at least as fast as plain decoding.
 
     alphas[j]: probability that the draft token after j accepted ones is accepted. cost(q): seconds of a target pass.
-    draft_s: seconds to draft one token (0 for a copy). setup_s: seconds before the first draft token; they are due in
-    whatever pass drafts first, so they decide whether to draft, not how much.
     """
     survival = [1.0]
     for alpha in alphas:
@@ -113,11 +109,11 @@ def best_bet(
         best_s = inf
         for stop in reversed(to_go_s):
             n_bet = stop - start - 1  # the token at the stop is the target's own
-            pass_s = cost(n_bet + 1) + draft_s * n_bet
-            seconds = pass_s + survival[stop] / survival[start] * to_go_s[stop]
+            seconds = cost(n_bet + 1) + survival[stop] / survival[start] * to_go_s[stop]
             if seconds < best_s:
                 best_s, gamma = seconds, n_bet
         to_go_s[start] = best_s
     n_expected = sum(survival[: gamma + 1])
-    rate = n_expected / (cost(gamma + 1) + draft_s * gamma + (setup_s if gamma else 0.0))
-    return max(Bet(0, 1.0, 1.0 / cost(1)), Bet(gamma, n_expected, rate), key=lambda bet: bet.rate)
+    # Between the stops a plan can't decode plainly, so the plain pass is compared once more.
+    plain = Bet(0, 1.0, 1.0 / cost(1))
+    return max(plain, Bet(gamma, n_expected, n_expected / cost(gamma + 1)), key=lambda bet: bet.rate)
