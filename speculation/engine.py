@@ -37,6 +37,7 @@ class Engine:
         folder = resolve(target_ref, config.models_dir)
         self._config = config
         self._tokenizer = Tokenizer(folder)
+        self._line_ends = self._tokenizer.line_ends
         self.target = CachedLM(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
         self.small = self._open_small(small_ref) if small_ref else None
         self.info = EngineInfo(
@@ -164,7 +165,7 @@ class Engine:
         acceptance = self._store.acceptance(key, file_type)
         drafts: Drafts = NoDrafts()
         if draft:
-            copiers = (CopyDrafter(source_ids), SuffixDrafter(prompt_ids))
+            copiers = (CopyDrafter(source_ids, self._line_ends), SuffixDrafter(prompt_ids))
             drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
         try:
             stats = yield from self._read(prompt_ids, small)

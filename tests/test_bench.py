@@ -22,6 +22,8 @@ from speculation.types import Draft, Verdict
 
 
 class Bytes:
+    line_ends = frozenset(b"\n")
+
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
 

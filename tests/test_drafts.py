@@ -83,12 +83,12 @@ def test_where_drafts_agree_they_are_told_apart_by_what_follows() -> None:
     check(chain(copy, suffix), "suffix")
     check(chain(replace(copy, match_len=30), replace(suffix, match_len=1)), "copy")
     check(chain(Draft(suffix.token_ids[:10], "suffix", 60), copy), "copy")
-    check(chain(replace(copy, source="realign", match_len=0), replace(suffix, match_len=1)), "realign")
+    check(chain(replace(copy, source="realign0", match_len=0), replace(suffix, match_len=1)), "realign")
 
 
 def test_what_lies_behind_a_doubtful_start_does_not_make_it_surer() -> None:
     """A place found after a departure promises a long copy, if it is the right one: seven times in eight it isn't."""
-    place, guess = Draft(tuple(range(100)), "realign", 0), Draft((50, 51), "suffix", 1)
+    place, guess = Draft(tuple(range(100)), "realign0", 0), Draft((50, 51), "suffix", 1)
     check(chain(place, guess), "suffix")
 
 

@@ -56,6 +56,12 @@ def test_text_comes_back_exactly(text: str) -> None:
     assert loaded().decode(loaded().encode(text)) == text
 
 
+def test_line_ends_are_the_tokens_that_hold_a_line_feed() -> None:
+    tokenizer = loaded()
+    assert tokenizer.line_ends == {i for i in tokenizer.vocabulary.values() if "\n" in tokenizer.decode([i])}
+    assert tokenizer.line_ends
+
+
 @unhurried
 @given(texts)
 def test_any_text_comes_back_exactly_and_without_control_tokens(text: str) -> None:

@@ -5,7 +5,7 @@ acceptance is learned online, task by task, from an empty store or from one that
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +34,11 @@ STOP = -1
 
 class TextEncoder(Protocol):
     """What replay needs of a tokenizer."""
+
+    @property
+    def line_ends(self) -> Collection[int]:
+        """The tokens that hold a line feed."""
+        ...
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
@@ -130,7 +135,7 @@ def replay(
     on_task: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
     """Replay tasks whose before and after have at most max_tokens tokens. Raises ConfigError for an unknown drafter."""
-    make_drafts = _drafter(drafter, cost)
+    make_drafts = _drafter(drafter, cost, tokenizer.line_ends)
     total = Tally()
     for task in tasks:
         source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
@@ -172,14 +177,14 @@ def load_cost(name: str) -> CostCurve:
 MakeDrafts = Callable[[Sequence[int], Sequence[int], Acceptance], Drafts]
 
 
-def _drafter(name: str, cost: CostCurve) -> MakeDrafts:
+def _drafter(name: str, cost: CostCurve, line_ends: Collection[int]) -> MakeDrafts:
     """By name: how to make the drafts of one task from (source, prompt, acceptance)."""
     match name.split(":"):
         case ["none"]:
             return lambda source, prompt, acceptance: NoDrafts()
         case ["stet"]:
             return lambda source, prompt, acceptance: DraftChain(
-                (CopyDrafter(source), SuffixDrafter(prompt)), acceptance, cost.seconds, GAMMA_MAX
+                (CopyDrafter(source, line_ends), SuffixDrafter(prompt)), acceptance, cost.seconds, GAMMA_MAX
             )
         case ["prompt-lookup", n, k] if n.isdecimal() and k.isdecimal() and int(n) > 0:
             return lambda source, prompt, acceptance: FixedDrafts(PromptLookupDrafter(prompt, int(n), int(k)))

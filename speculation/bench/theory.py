@@ -71,6 +71,7 @@ def replay_passes(
 ) -> list[Pass]:
     """Every pass of a replay as `stet bench replay` does it: store empty at the start, learning task by task."""
     store = Store(None)
+    line_ends = tokenizer.line_ends
     passes: list[Pass] = []
     for n_done, task in enumerate(tasks, start=1):
         source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
@@ -78,7 +79,7 @@ def replay_passes(
             continue
         prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
         acceptance = store.acceptance("replay", task.language)
-        copiers = (CopyDrafter(source), SuffixDrafter(prompt))
+        copiers = (CopyDrafter(source, line_ends), SuffixDrafter(prompt))
         drafts = Foreseen(DraftChain(copiers, acceptance, cost.seconds, GAMMA_MAX), acceptance)
         target = RecordedTarget(len(prompt), recording)
         n_room = len(recording) + GAMMA_MAX

@@ -36,6 +36,11 @@ class Tokenizer:
         vocabulary: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
         return vocabulary
 
+    @property
+    def line_ends(self) -> frozenset[int]:
+        """The tokens that hold a line feed; "Ċ" is how byte-level vocabularies write it."""
+        return frozenset(i for text, i in self.vocabulary.items() if "Ċ" in text or "\n" in text or text == "<0x0A>")
+
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text; no control tokens are added or recognised."""
         ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
