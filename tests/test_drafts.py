@@ -83,7 +83,7 @@ def test_where_drafts_agree_they_are_told_apart_by_what_follows() -> None:
     check(chain(copy, suffix), "suffix")
     check(chain(replace(copy, match_len=30), replace(suffix, match_len=1)), "copy")
     check(chain(Draft(suffix.token_ids[:10], "suffix", 60), copy), "copy")
-    check(chain(replace(copy, source="realign0", match_len=0), replace(suffix, match_len=1)), "realign")
+    check(chain(replace(copy, source="realign4", match_len=0), replace(suffix, match_len=1)), "realign4")
 
 
 def test_what_lies_behind_a_doubtful_start_does_not_make_it_surer() -> None:
