@@ -12,7 +12,9 @@ begun they are cheap. gamma = 0 is plain decoding and always in the race. Knows 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf, log2
+from operator import mul
 
 COST_WEIGHT = 0.1
 """How much a real pass moves the kept time (exponential moving average)."""
@@ -29,6 +31,17 @@ class Bet:
     gamma: int
     n_expected: float
     rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to get through the run of a draft: the gamma to begin with, and what to expect of all of it."""
+
+    gamma: int
+    seconds: float
+    """Until the run is over and the token behind it has come out."""
+    n_expected: float
+    """Tokens of the draft that are accepted."""
 
 
 class CostCurve:
@@ -90,10 +103,11 @@ def _isotonic(seconds: Sequence[float]) -> list[float]:
     return [mean for mean, n in pools for _ in range(n)]
 
 
-def best_bet(alphas: Sequence[float], cost: Callable[[int], float]) -> Bet:
-    """The first pass of the plan that is through the run soonest; at least as fast as plain decoding.
+def plan_run(alphas: Sequence[float], cost: Callable[[int], float], *, n_held: int = 0, chance: float = 1.0) -> Plan:
+    """The plan that is through the run of a draft soonest, where the first pass takes n_held other tokens along.
 
-    alphas[j]: probability that the draft token after j accepted ones is accepted. cost(q): seconds of a target pass.
+    alphas[j]: probability that the draft token after j accepted ones is accepted. cost(q): seconds of a pass.
+    chance: that the first pass gets as far as the draft at all.
     """
     survival = [1.0]
     for alpha in alphas:
@@ -101,19 +115,30 @@ def best_bet(alphas: Sequence[float], cost: Callable[[int], float]) -> Bet:
             break
         survival.append(survival[-1] * alpha)
     n_drafted = len(survival) - 1
+    n_expected = sum(survival) - 1.0
     survival.append(0.0)  # behind the draft nothing is known
     stops = [0, *(stop for stop in STOPS if stop <= n_drafted), n_drafted + 1]
     to_go_s = {stops.pop(): 0.0}  # by tokens of the run that have come out: expected seconds until it ends
     gamma = 0
     for start in reversed(stops):
+        n_more, certainty = (0, 1.0) if start else (n_held, chance)
         best_s = inf
         for stop in reversed(to_go_s):
             n_bet = stop - start - 1  # the token at the stop is the target's own
-            seconds = cost(n_bet + 1) + survival[stop] / survival[start] * to_go_s[stop]
+            seconds = cost(n_more + n_bet + 1) + certainty * survival[stop] / survival[start] * to_go_s[stop]
             if seconds < best_s:
                 best_s, gamma = seconds, n_bet
         to_go_s[start] = best_s
-    n_expected = sum(survival[: gamma + 1])
+    return Plan(gamma, to_go_s[0], n_expected)
+
+
+def best_bet(alphas: Sequence[float], cost: Callable[[int], float]) -> Bet:
+    """The first pass of the plan that is through the run soonest; at least as fast as plain decoding.
+
+    alphas and cost as in plan_run.
+    """
+    gamma = plan_run(alphas, cost).gamma
+    n_expected = 1.0 + sum(accumulate(alphas[:gamma], mul))
     # Between the stops a plan can't decode plainly, so the plain pass is compared once more.
     plain = Bet(0, 1.0, 1.0 / cost(1))
     return max(plain, Bet(gamma, n_expected, n_expected / cost(gamma + 1)), key=lambda bet: bet.rate)

@@ -107,7 +107,7 @@ def test_a_small_lm_that_would_have_to_read_too_much_first_is_not_asked() -> Non
 
 def test_a_small_lm_that_is_always_wrong_is_left_alone_after_a_while() -> None:
     small = knowing(wrong=lambda place: True, entropy=SURE)
-    assert len(rewrite(small)) + 0.07 * len(small.asked) <= 2 * len(rewrite(None))
+    assert len(rewrite(small)) + 0.07 * len(small.asked) <= 2.5 * len(rewrite(None))
 
 
 def test_a_draft_ends_behind_a_word_that_the_small_lm_was_unsure_of() -> None:
