@@ -5,7 +5,7 @@ the target wrote X where c was expected (place 2). X may replace c (resume at d,
 (resume at c, place 2) or stand elsewhere in the source. Each place is scored by the exact suffix that it shares with
 the output, by how alike the two contexts are (rapidfuzz), by its distance from where the cursor stood, by whether
 both stand at the start of a line, and by whether the place was copied before. The weights of the score were fitted to
-the git_* edit tasks by coordinate ascent on the mean of log(1 + tokens right).
+edits from public git repositories (git_*) by coordinate ascent on the mean of log(1 + tokens right).
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ class Place:
     match_len: int
     """Tokens just before the position that equal the end of the output (at most WINDOW after a departure)."""
     score: float
-    """Comparable between places after a departure; about -3 (a guess) to 12 (a long match)."""
+    """Comparable between places after a departure; about -3 (a guess) to 14 (a long match)."""
 
 
 class Aligner:
@@ -114,15 +114,15 @@ class Aligner:
                 break
             match_len += 1
         substituted = self._expected + self._n_departed
-        score = 2.0 * LCSseq.similarity(before, tail) / len(tail)
-        score += 0.1 * log1p(len(self._after[source[position]]))  # a frequent token is likelier
+        score = 3.8 * LCSseq.similarity(before, tail) / len(tail)
+        score += 0.2 * log1p(len(self._after[source[position]]))  # a frequent token is likelier
         if position in self._copied:
-            score -= 0.8
+            score -= 0.6
         if match_len:
             score += 3.0 * log1p(match_len) - 0.3 * log1p(abs(position - substituted))
         else:
             n_starts = (tail[-1] in self._line_ends) + (position == 0 or source[position - 1] in self._line_ends)
-            score += (-1.5, -2.5, 0.0)[n_starts] + 0.5 * (position == substituted)
+            score += (-2.5, -3.3, -0.2)[n_starts] + 0.2 * (position == substituted)
         return Place(position, match_len, score)
 
 

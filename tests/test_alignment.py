@@ -1,11 +1,15 @@
 """The aligner follows the output through the source and finds its place again at once. One letter is one token."""
 
+import time
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speculation.alignment import WINDOW, Aligner
 from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.suffix import SuffixDrafter
 
 LINES = [f"{name} = load({name})\n" for name in ("alpha", "beta", "gamma", "delta", "omega")]
 SOURCE = "".join(LINES)
@@ -118,6 +122,13 @@ def test_behind_a_line_end_the_source_goes_on_at_the_start_of_a_line() -> None:
     assert positions == [6, 8]
 
 
+def test_of_two_places_alike_the_one_that_was_not_copied_yet_is_chosen() -> None:
+    """Both stand behind "ab" and nothing else agrees; the copied one is even a little nearer."""
+    copied = "ab1" + "".join(chr(1000 + i) for i in range(24))
+    ahead = "".join(chr(2000 + i) for i in range(40)) + "ab"
+    check(copied + ahead + "23", copied + "Xab", "23")
+
+
 def test_an_output_that_comes_back_in_the_midst_of_a_pass_is_found() -> None:
     """A draft of somebody else's was accepted: one pass left the source and came back to it."""
     aligner = Aligner([ord(c) for c in "abcdefghij"])
@@ -148,6 +159,20 @@ def test_a_copy_says_how_much_agrees_before_it() -> None:
     drafter.observe([4])
     draft = drafter.propose(10)
     assert (draft.token_ids, draft.source, draft.match_len) == ((5, 6), "copy", 1)
+
+
+def test_a_place_in_a_long_source_is_found_soon() -> None:
+    """4,000 tokens of twenty kinds, every tenth one replaced. Meant to take 1 ms: this is against a blow-up only."""
+    random = Random(0)
+    source = [random.randrange(20) for _ in range(4000)]
+    drafters = CopyDrafter(source), SuffixDrafter(source)
+    started = time.perf_counter()
+    for i in range(0, 4000, 10):
+        for drafter in drafters:
+            drafter.propose(256)
+            drafter.observe([99, *source[i + 1 : i + 10]])
+            drafter.fork().propose(256)
+    assert time.perf_counter() - started < 400 * 0.05
 
 
 few = st.lists(st.integers(0, 3), max_size=30)
