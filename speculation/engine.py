@@ -6,6 +6,7 @@ Wires tokenizer, target, drafts and what is known of them. Knows no HTTP and no 
 import logging
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from speculation.acceptance import Store, public_name
@@ -13,7 +14,7 @@ from speculation.config import PRESETS, EngineConfig
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, NoDrafts
 from speculation.drafters.copy import CopyDrafter
-from speculation.drafters.lm import pays_to_read
+from speculation.drafters.lm import SmallLMFailed, pays_to_read
 from speculation.drafters.suffix import SuffixDrafter
 from speculation.errors import ConfigError, ContextTooLong, ModelError
 from speculation.gamma import CostCurve
@@ -137,8 +138,9 @@ class Engine:
         for n_held in self.target.prefill(prompt_ids[:-1]):
             n_cached = n_held if n_cached is None else n_cached
             yield Chunk(n_prefilled=n_held)
-        for _ in small.prefill(prompt_ids) if small else ():
-            yield Chunk(n_prefilled=len(prompt_ids))
+        with suppress(SmallLMFailed):
+            for _ in small.prefill(prompt_ids) if small else ():
+                yield Chunk(n_prefilled=len(prompt_ids))
         prefill_s = time.perf_counter() - started
         return Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
 

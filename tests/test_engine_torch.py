@@ -1,7 +1,7 @@
 """The engine as a library, on a tiny random model: what goes in, what comes out, and that only the time changes."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,24 +11,18 @@ import tiny
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny_engine import CODE, MESSAGES, answer, config, decoded, stats_of
 
 from speculation.acceptance import Store, public_name
-from speculation.config import EngineConfig
 from speculation.engine import Engine
 from speculation.errors import ConfigError, ContextTooLong, ModelError
 from speculation.gamma import CostCurve
-from speculation.types import Chunk, Stats
+from speculation.types import Chunk
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)
 
-CODE = "def add(a, b):\n    return a + b\n"
-MESSAGES = [{"role": "user", "content": CODE}]
 END_ID = tiny.tokenizer().convert_tokens_to_ids(tiny.END)
-
-
-def config(model: str, small_lm: str = "none", database: Path | None = None, **more: Any) -> EngineConfig:
-    return EngineConfig(model=model, small_lm=small_lm, device="cpu", dtype="float32", database=database, **more)
 
 
 @pytest.fixture(scope="module")
@@ -37,56 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def other_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Another model with the same vocabulary, padded more."""
-    return tiny.save(tmp_path_factory.mktemp("small"), seed=1, n_padding=9)
-
-
-@pytest.fixture(scope="module")
 def engine(folder: str) -> Iterator[Engine]:
     with closing(Engine.open(config(folder))) as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def engine_with_small_lm(folder: str, other_folder: str) -> Iterator[Engine]:
-    with closing(Engine.open(config(folder, other_folder))) as opened:
-        # Pretend that the small LM costs nothing, so that it is really asked.
-        opened._small_pass_s = {1: 1e-9, 64: 2e-9}
-        yield opened
-
-
-def answer(engine: Engine, n: int = 20, messages: Any = MESSAGES, **options: Any) -> tuple[str, list[int], Chunk]:
-    """Text, token ids and the last chunk; what every answer promises is checked on the way."""
-    chunks = list(engine.generate(None if "prompt" in options else messages, max_new_tokens=n, **options))
-    token_ids = [token for chunk in chunks for token in chunk.token_ids]
-    last = chunks[-1]
-    assert [chunk.finish_reason for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
-    assert [chunk.stats for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
-    stats = last.stats
-    assert stats is not None
-    assert stats.n_tokens == len(token_ids) <= n
-    assert stats.n_copied == sum(chunk.n_copied for chunk in chunks)
-    assert stats.n_passes == sum(bool(chunk.token_ids) for chunk in chunks)
-    for source in stats.sources.values():
-        assert 0 <= source.n_accepted <= source.n_tested <= source.n_drafted
-    accepted = {name: source.n_accepted for name, source in stats.sources.items()}
-    assert stats.n_copied == sum(n for name, n in accepted.items() if name != "lm")
-    assert (
-        stats.n_tokens <= stats.n_passes + sum(accepted.values()) <= stats.n_tokens + 1
-    )  # a stop token may be drafted
-    return "".join(chunk.text for chunk in chunks), token_ids, last
-
-
-def stats_of(engine: Engine, **options: Any) -> Stats:
-    stats = answer(engine, **options)[2].stats
-    assert stats is not None
-    return stats
-
-
-def decoded(token_ids: Sequence[int]) -> str:
-    text: str = tiny.tokenizer().decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return text
 
 
 def test_the_text_is_what_the_tokens_decode_to_and_as_long_as_asked(engine: Engine) -> None:
@@ -125,20 +72,11 @@ sources = st.text(max_size=20) | st.sampled_from([CODE, CODE * 3, "<|im_end|>", 
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(source=sources, n_right=st.integers(0, 20), file_type=st.sampled_from(["", "python"]))
-def test_a_source_never_changes_the_output(
-    engine: Engine, engine_with_small_lm: Engine, source: str, n_right: int, file_type: str
-) -> None:
+def test_a_source_never_changes_the_output(engine: Engine, source: str, n_right: int, file_type: str) -> None:
     plain = answer(engine, draft=False)
-    right = decoded(plain[1][:n_right])
-    for one in (engine, engine_with_small_lm):
-        drafted = answer(one, source=right + source, file_type=file_type)
-        assert drafted[:2] == plain[:2]
-        assert drafted[2].finish_reason == plain[2].finish_reason
-
-
-def test_plain_decoding_drafts_nothing_and_takes_a_pass_a_token(engine_with_small_lm: Engine) -> None:
-    stats = stats_of(engine_with_small_lm, draft=False, source=CODE)
-    assert (stats.n_passes, stats.sources, stats.n_copied) == (stats.n_tokens, {}, 0)
+    drafted = answer(engine, source=decoded(plain[1][:n_right]) + source, file_type=file_type)
+    assert drafted[:2] == plain[:2]
+    assert drafted[2].finish_reason == plain[2].finish_reason
 
 
 def test_a_source_that_is_the_answer_is_copied_in_few_passes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,17 +90,6 @@ def test_a_source_that_is_the_answer_is_copied_in_few_passes(engine: Engine, mon
     assert last.stats is not None
     assert last.stats.sources["copy"].n_accepted == last.stats.n_copied == 40 - last.stats.n_passes
     assert last.stats.n_passes < 15
-
-
-@pytest.mark.parametrize(("small_s", "is_asked"), [(0.05, True), (5.0, False)])
-def test_the_small_lm_is_asked_where_it_pays_and_counted(
-    engine_with_small_lm: Engine, monkeypatch: pytest.MonkeyPatch, small_s: float, is_asked: bool
-) -> None:
-    monkeypatch.setattr(engine_with_small_lm, "_cost", CostCurve({1: 1.0, 64: 1.1}))
-    monkeypatch.setattr(engine_with_small_lm, "_small_cost", CostCurve({1: small_s, 64: 1.1 * small_s}))
-    stats = stats_of(engine_with_small_lm)
-    assert (stats.n_small_passes > 0) is is_asked
-    assert ("lm" in stats.sources) is is_asked
 
 
 def test_a_stop_token_ends_the_answer_and_is_counted_but_not_shown(folder: str) -> None:
@@ -271,14 +198,6 @@ def test_the_answer_ends_where_the_context_does(engine: Engine) -> None:
     *_, last = engine.generate(prompt=prompt)
     assert last.finish_reason == "length"
     assert last.stats is not None and last.stats.n_tokens == tiny.N_CONTEXT - n_prompt
-
-
-def test_a_small_lm_with_another_vocabulary_is_refused_with_the_reason(folder: str, tmp_path: Path) -> None:
-    stranger = tiny.save(tmp_path / "stranger")
-    path = tmp_path / "stranger" / "tokenizer.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"<|endoftext|>"', '"<|eot|>"'), encoding="utf-8")
-    with pytest.raises(ModelError, match="vocabulary is another one"):
-        Engine.open(config(folder, stranger))
 
 
 def test_an_unknown_model_is_refused(tmp_path: Path) -> None:
@@ -390,9 +309,3 @@ def test_a_broken_database_breaks_no_rewrite(folder: str, tmp_path: Path) -> Non
 def test_gamma_max_zero_is_plain_decoding(folder: str) -> None:
     with closing(Engine.open(config(folder, gamma_max=0))) as engine:
         assert stats_of(engine, source=CODE).n_passes == 20
-
-
-def test_info_says_what_is_loaded(engine_with_small_lm: Engine, folder: str, other_folder: str) -> None:
-    info = engine_with_small_lm.info
-    assert (info.model, info.small_lm, info.device, info.dtype) == (folder, other_folder, "cpu", "float32")
-    assert info.context_len == tiny.N_CONTEXT

@@ -292,6 +292,7 @@ class OutOfMemoryError(RuntimeError):
         (ValueError("bad\nthing"), "ValueError: bad"),
         (MemoryError(), "out of memory"),
         (OutOfMemoryError(), "out of memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out of memory"),
     ],
     ids=["bug", "memory", "gpu-memory"],
 )

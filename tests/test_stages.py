@@ -9,7 +9,7 @@ from speculation.bench.replay import RecordedTarget
 from speculation.decoding import decode
 from speculation.drafters.chain import DraftChain
 from speculation.drafters.copy import CopyDrafter
-from speculation.drafters.lm import Stages, Written, pays_to_read
+from speculation.drafters.lm import SmallLMFailed, Stages, Written, pays_to_read
 from speculation.drafters.suffix import SuffixDrafter
 from speculation.survival import Acceptance
 from speculation.types import Draft
@@ -28,6 +28,7 @@ class KnowingLM:
     behind: int = 0
     wrong: Callable[[int], bool] = lambda place: False
     entropy: float = UNSURE
+    fails_after: int = 1 << 30
     asked: list[tuple[int, ...]] = field(default_factory=list)
 
     def n_behind(self, prefix: Sequence[int]) -> int:
@@ -41,6 +42,8 @@ class KnowingLM:
 
     def write(self, prefix: Sequence[int], copied: Sequence[int]) -> Written:
         self.asked.append(tuple(copied))
+        if len(self.asked) > self.fails_after:
+            raise SmallLMFailed
         first = len(prefix) - self.n_prompt
         for n, token in enumerate((*copied, None)):
             place = min(first + n, len(self.answer) - 1)
@@ -108,6 +111,13 @@ def test_a_small_lm_that_would_have_to_read_too_much_first_is_not_asked() -> Non
 def test_a_small_lm_that_is_always_wrong_is_left_alone_after_a_while() -> None:
     small = knowing(wrong=lambda place: True, entropy=SURE)
     assert len(rewrite(small)) + 0.07 * len(small.asked) <= 2.5 * len(rewrite(None))
+
+
+@pytest.mark.parametrize("n_good", [0, 1, 5])
+def test_a_small_lm_that_fails_is_asked_no_more_and_copies_go_on(n_good: int) -> None:
+    small = knowing(fails_after=n_good)
+    assert len(rewrite(small)) <= len(rewrite(None))
+    assert len(small.asked) == n_good + 1
 
 
 def test_a_draft_ends_behind_a_word_that_the_small_lm_was_unsure_of() -> None:

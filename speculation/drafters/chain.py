@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from speculation.drafters.lm import Copier, SmallLM, Stages
+from speculation.drafters.lm import Copier, SmallLM, SmallLMFailed, Stages
 from speculation.gamma import best_bet
 from speculation.survival import Acceptance
 from speculation.types import Draft
@@ -45,9 +45,13 @@ class DraftChain:
         n_max = min(n_max, self._gamma_max)
         self._proposals = [copier.propose(self._gamma_max) for copier in self._copiers]
         if self._stages:
-            draft = self._stages.draft(prefix, [copier.fork() for copier in self._copiers], n_max)
-            if draft.parts:
-                return draft
+            try:
+                draft = self._stages.draft(prefix, [copier.fork() for copier in self._copiers], n_max)
+            except SmallLMFailed:
+                self._stages = None
+            else:
+                if draft.parts:
+                    return draft
         draft = self._acceptance.surest(self._proposals)
         alphas = self._acceptance.alphas(draft.source, draft.match_len, min(n_max, len(draft.token_ids)))
         copied = best_bet(alphas, self._cost)

@@ -55,6 +55,10 @@ class Written:
     """Of its distribution for the last token, in nats."""
 
 
+class SmallLMFailed(Exception):
+    """A pass of the small LM broke off, for want of memory most likely. The rewrite goes on without it."""
+
+
 class SmallLM(Protocol):
     """A language model with the target's vocabulary and a KV cache of its own that follows the prefix."""
 
@@ -67,7 +71,10 @@ class SmallLM(Protocol):
         ...
 
     def write(self, prefix: Sequence[int], copied: Sequence[int]) -> Written:
-        """One pass over what it lacks of prefix, and over copied: the tokens that it keeps, and one of its own."""
+        """One pass over what it lacks of prefix, and over copied: the tokens that it keeps, and one of its own.
+
+        Raises SmallLMFailed.
+        """
         ...
 
     def is_end(self, token: int) -> bool:
@@ -98,7 +105,10 @@ class Stages:
         self._n_promised = self._n_kept = FIRST_WORDS  # what the estimates promised in this request, and what came
 
     def draft(self, prefix: Sequence[int], copiers: Sequence[Copier], n_max: int) -> Draft:
-        """At most n_max tokens, mixed; empty when the small LM doesn't pay. copiers, behind prefix, are used up."""
+        """At most n_max tokens, mixed; empty when the small LM doesn't pay. copiers, behind prefix, are used up.
+
+        Raises SmallLMFailed.
+        """
         text, survival = list(prefix), 1.0
         parts: list[Draft] = []
         trust = min(1.0, self._n_kept / self._n_promised)

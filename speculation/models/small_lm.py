@@ -1,15 +1,19 @@
 """The small LM behind its drafter: checks copied runs and writes words, with a KV cache of its own."""
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
 
-from speculation.drafters.lm import Written
+from speculation.drafters.lm import SmallLMFailed, Written
 from speculation.models.cached_lm import CachedLM
 from speculation.models.verify import Noise, distribution, penalized, verify_sampled
 from speculation.types import Draft, Sampling
+
+logger = logging.getLogger(__name__)
 
 
 class PassTimes(Protocol):
@@ -41,8 +45,12 @@ class TorchSmallLM:
         return max(0, len(prefix) - 1 - self._lm.n_held(self._readable(prefix)))
 
     def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
-        """Feed all of prefix but its last token, in chunks; yields the number of tokens held after each."""
-        return self._lm.prefill(self._readable(prefix[:-1]))
+        """Feed all of prefix but its last token, in chunks; yields the number of tokens held after each.
+
+        Raises SmallLMFailed.
+        """
+        with self._failures():
+            yield from self._lm.prefill(self._readable(prefix[:-1]))
 
     def pass_s(self, q: int) -> float:
         """Seconds of one pass over q tokens."""
@@ -53,18 +61,32 @@ class TorchSmallLM:
         return token in self._lm.stop_ids
 
     def write(self, prefix: Sequence[int], copied: Sequence[int]) -> Written:
-        """One pass: exact speculative decoding of the small LM itself, with copied as a draft of point masses."""
+        """One pass: exact speculative decoding of the small LM itself, with copied as a draft of point masses.
+
+        Raises SmallLMFailed.
+        """
         text, n_behind = self._readable(prefix), self.n_behind(prefix)
         started = time.perf_counter()
-        logits = self._lm.logits(text, self._readable(copied))[:, : self._n_vocab]  # [len(copied) + 1, vocab]
-        logits = penalized(logits, self._sampling, text, copied)
-        if self._sampling.temperature == 0:
-            written = _write_greedily(logits, copied)
-        else:
-            written = self._sample(logits, copied, len(prefix))
+        with self._failures():
+            logits = self._lm.logits(text, self._readable(copied))[:, : self._n_vocab]  # [len(copied) + 1, vocab]
+            logits = penalized(logits, self._sampling, text, copied)
+            if self._sampling.temperature == 0:
+                written = _write_greedily(logits, copied)
+            else:
+                written = self._sample(logits, copied, len(prefix))
         self.n_passes += 1
         self._cost.observe(n_behind + len(copied) + 1, time.perf_counter() - started)
         return written
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What torch raises, as SmallLMFailed. The caches go: most likely memory ran out, and the target needs it."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:  # torch's own out-of-memory errors are RuntimeErrors
+            logger.warning("the small LM failed; the rewrite goes on without it", exc_info=True)
+            self._lm.forget()
+            raise SmallLMFailed from error
 
     def _sample(self, logits: torch.Tensor, copied: Sequence[int], position: int) -> Written:
         q = distribution(logits, self._sampling)

@@ -238,8 +238,8 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, StetError):
         return str(error)
     name = type(error).__name__
-    # By name, so that this file needs no torch.
-    if isinstance(error, MemoryError) or name == "OutOfMemoryError":
+    # By name and text, so that this file needs no torch; on a CPU its error has no type of its own.
+    if isinstance(error, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in str(error):
         return "out of memory; choose a smaller model (--model) or rewrite fewer lines"
     first = next(iter(str(error).splitlines()), "")
     return f"{name}: {first[:200]}" if first else name
