@@ -294,7 +294,7 @@ class OutOfMemoryError(RuntimeError):
         (OutOfMemoryError(), "out of memory"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out of memory"),
     ],
-    ids=["bug", "memory", "gpu-memory"],
+    ids=["bug", "memory", "gpu-memory", "cpu-memory"],
 )
 def test_an_error_in_mid_stream_is_one_event_and_the_engine_lives(failure: Exception, words: str) -> None:
     engine = FakeEngine(["a", "b", "c"], fail_after=2, failure=failure)
