@@ -25,7 +25,9 @@ def main() -> None:
     "--stdio", is_flag=True, help="Speak on stdin and stdout; that is the only way, the option is for editors."
 )
 @click.option("--log-file", type=click.Path(path_type=Path), help="Log there instead of to stderr.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="What is logged at least."
+)
 def lsp(stdio: bool, log_file: Path | None, log_level: str) -> None:
     """Run the language server; editors start it."""
     try:

@@ -135,7 +135,13 @@ def test_a_cost_file_is_read(tmp_path: Path) -> None:
     assert load_cost(str(path)).seconds(2) == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", '{"2": 1}', '{"a": 1}', '{"1": "x"}', "1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", "[]", '{"2": 1}', '{"a": 1}', '{"1": "x"}', "1"),
+        *('{"1": 0}', '{"1": 1, "8": -2}', '{"1": NaN}', '{"1": 1, "2": Infinity}', '{"0": 1, "1": 1}'),
+    ],
+)
 def test_a_bad_cost_file_is_said(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "cost.json"
     if text is not None:
@@ -151,6 +157,7 @@ def test_a_bad_cost_file_is_said(tmp_path: Path, text: str | None) -> None:
         ("[]", "not list"),
         ('{"before": "a", "after": "b"}', "instruction is missing"),
         ('{"before": "a", "after": 1, "instruction": "c"}', "after is missing or not text"),
+        (r'{"before": "\ud800", "after": "b", "instruction": "c"}', "before has half a surrogate pair"),
     ],
 )
 def test_a_bad_task_file_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -160,18 +167,34 @@ def test_a_bad_task_file_is_said_with_its_line(tmp_path: Path, text: str, said: 
         edit_tasks.load([path])
 
 
+def test_a_line_ends_at_a_line_feed_and_nowhere_else(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"before": "a\u2028b\x85", "after": "b", "instruction": "c"}\r\n', "utf-8")
+    assert [task.before for task in edit_tasks.load([path])] == ["a\u2028b\x85"]
+
+
 def test_a_missing_task_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="wanted a file of JSON lines"):
         edit_tasks.load([tmp_path / "none.jsonl"])
 
 
-@pytest.mark.model
-def test_a_file_without_tasks_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["replay", "theory", "priors", "run"])
+def test_a_file_without_tasks_is_said_before_anything_is_loaded(tmp_path: Path, command: str) -> None:
     path = tmp_path / "tasks.jsonl"
-    path.write_text("")
-    result = CliRunner().invoke(bench, ["replay", str(path), "--json"])
+    path.write_text("\n")
+    result = CliRunner().invoke(bench, [command, str(path)])
     assert isinstance(result.exception, ConfigError)
-    assert "there is no task" in str(result.exception)
+    assert "there is no task in" in str(result.exception)
+
+
+def test_a_file_that_is_no_database_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
+    """It would be set aside: mistaken for --store, a file of tasks was renamed once."""
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"before": "a", "after": "b", "instruction": "c"}')
+    result = CliRunner().invoke(bench, ["replay", str(path), "--store", str(path)])
+    assert isinstance(result.exception, ConfigError)
+    assert "no SQLite database" in str(result.exception)
+    assert [file.name for file in tmp_path.iterdir()] == ["tasks.jsonl"]
 
 
 @pytest.mark.model

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from speculation.bench.run import run
+from speculation.bench.run import check_skip, run
 from speculation.bench.tasks import Task
 from speculation.config import EngineConfig
 from speculation.engine import Engine
@@ -47,9 +47,10 @@ def test_methods_can_be_skipped_but_not_greedy(engine: Engine) -> None:
     report = run(engine, TASKS, limit=1, max_tokens=500, skip=["assisted", "prompt lookup"])
     assert list(report["methods"]) == ["greedy", "prompt lookup n=3/32", "stet, copies only", "stet"]
     assert set(report["by_file_type"]["python"]) == set(report["methods"])
+    check_skip([*report["methods"], "assisted", "prompt lookup"][1:])
     for name in ("greedy", "no such method"):
-        with pytest.raises(ConfigError, match=name):
-            run(engine, TASKS, limit=1, max_tokens=500, skip=[name])
+        with pytest.raises(ConfigError, match=f"can't skip {name}; .*; stet"):
+            check_skip([name])
 
 
 def test_long_tasks_are_left_out(engine: Engine) -> None:

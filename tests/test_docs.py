@@ -1,7 +1,10 @@
 """The README and the other documents say what is true: each command parses, each setting and preset stands in them."""
 
+import inspect
+import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -36,6 +39,37 @@ def check_parses(arguments: list[str]) -> None:
 @pytest.mark.parametrize("line", [line for line in shell_lines(README) if line.startswith("stet ")])
 def test_every_command_in_the_readme_parses(line: str) -> None:
     check_parses(shlex.split(line)[1:])
+
+
+def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def test_every_command_and_option_is_listed_with_a_help_text() -> None:
+    """UPDATE_GOLDEN=1 writes the list anew."""
+    sections = []
+    for name, command in commands(main, "stet"):
+        arguments = [
+            parameter.human_readable_name for parameter in command.params if isinstance(parameter, click.Argument)
+        ]
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        assert command.help and all(option.help for option in options), name
+        rows = [f"| `{', '.join(option.opts)}` | {option.help} |" for option in options]
+        table = "\n".join(["| option | |", "|---|---|", *rows]) if rows else "No options."
+        title = " ".join([name, *arguments])
+        sections.append(f"## `{title}`\n\n{inspect.cleandoc(command.help)}\n\n{table}\n")
+    listed = "# Commands\n\nAs `--help` says it; a test keeps this page up to date.\n\n" + "\n".join(sections)
+    path = ROOT / "docs/commands.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(listed, "utf-8")
+    assert path.read_text("utf-8") == listed
 
 
 def test_the_readme_has_its_commands() -> None:

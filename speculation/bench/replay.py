@@ -7,6 +7,7 @@ acceptance is learned online, task by task, from an empty store or from one that
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -169,7 +170,10 @@ def load_cost(name: str) -> CostCurve:
     wanted = f'{", ".join(COSTS)} or a JSON file like {{"1": 0.17, "8": 0.2}} (seconds of a pass by its positions)'
     try:
         points = json.loads(Path(name).read_text("utf-8"))
-        return CostCurve({int(q): float(seconds) for q, seconds in dict(points).items()})
+        curve = {int(q): float(seconds) for q, seconds in dict(points).items()}
+        if not all(q > 0 and 0 < seconds < inf for q, seconds in curve.items()):
+            raise ValueError("positions and seconds must be above 0")
+        return CostCurve(curve)
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"cost must be {wanted}; {name}: {error}") from None
 

@@ -1,12 +1,14 @@
 """Edit tasks for the benchmarks: JSON lines with before, after and instruction. Knows no model."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from speculation.errors import ConfigError
 
+SURROGATE = re.compile("[\ud800-\udfff]")
 SYSTEM = (
     "You rewrite code. Reply with the whole rewritten file in one fenced code block and nothing else. "
     "Keep everything that the instruction does not ask to change exactly as it is."
@@ -37,13 +39,17 @@ class Task:
 
 
 def load(paths: Iterable[Path]) -> list[Task]:
-    """All tasks of the files, in order. Raises ConfigError for a file that isn't one of tasks."""
-    return [task for path in paths for task in _load_file(path)]
+    """All tasks of the files, in order. Raises ConfigError where a file isn't one of tasks, or none is there."""
+    paths = list(paths)
+    tasks = [task for path in paths for task in _load_file(path)]
+    if not tasks:
+        raise ConfigError(f"there is no task in {', '.join(map(str, paths))}")
+    return tasks
 
 
 def _load_file(path: Path) -> list[Task]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")  # splitlines would cut at U+2028, which JSON may hold as it is
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: wanted a file of JSON lines with edit tasks: {error}") from None
     return [_task(line, f"{path}:{number}") for number, line in enumerate(lines, start=1) if line.strip()]
@@ -60,6 +66,8 @@ def _task(line: str, place: str) -> Task:
     for name in ("before", "after", "instruction"):
         if not isinstance(fields.get(name), str):
             raise ConfigError(f"{place}: wanted {wanted}; {name} is missing or not text")
+        if SURROGATE.search(fields[name]):
+            raise ConfigError(f"{place}: {name} has half a surrogate pair, which is no text")
     return Task(
         id=str(fields.get("id", place)),
         language=str(fields.get("language", "")),

@@ -20,11 +20,16 @@ from speculation.errors import ConfigError
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 MAX_TOKENS = click.option(
-    "--max-tokens", default=2500, show_default=True, help="Leave out tasks with a longer before or after."
+    "--max-tokens",
+    type=click.IntRange(1),
+    default=2500,
+    show_default=True,
+    help="Leave out tasks with a longer before or after.",
 )
 TOKENIZER = click.option(
     "--tokenizer", "ref", default="tiny", show_default=True, help="Preset, id or folder with the tokenizer."
 )
+SQLITE_HEAD = b"SQLite format 3\0"
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 
 
@@ -50,6 +55,7 @@ def replay_command(
     files: tuple[Path, ...], cost: str, drafter: str, path: Path | None, max_tokens: int, ref: str, as_json: bool
 ) -> None:
     """Pretend that the target writes the edit, count its passes, weigh them with T(q). Takes seconds, no weights."""
+    _check_store(path)
     store = Store(path)
     try:
         tally = _replayed(files, ref, cost=cost, drafter=drafter, max_tokens=max_tokens, learned=store)
@@ -60,6 +66,16 @@ def replay_command(
         click.echo(json.dumps(report))
     else:
         Console().print(_replay_table(report))
+
+
+def _check_store(path: Path | None) -> None:
+    """Raise ConfigError for a file that is no database: a Store would set it aside as a damaged one."""
+    if path is None or not path.exists():
+        return
+    with path.open("rb") as file:
+        head = file.read(len(SQLITE_HEAD))
+    if head not in (b"", SQLITE_HEAD):
+        raise ConfigError(f"--store {path} is no SQLite database; name another file, or one that isn't there yet")
 
 
 def _replayed(
@@ -172,7 +188,13 @@ def priors_command(files: tuple[Path, ...], max_tokens: int, ref: str) -> None:
 @FILES
 @click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id, folder or GGUF file.")
 @click.option("--small-lm", default="auto", show_default=True, help="The preset's own, none, or like --model.")
-@click.option("--limit", default=10, show_default=True, help="Tasks, spread evenly over all that are short enough.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Tasks, spread evenly over all that are short enough.",
+)
 @MAX_TOKENS
 @click.option("--skip", multiple=True, help="Leave a method out, by its name in the table; can be given several times.")
 @AS_JSON
@@ -188,9 +210,10 @@ def run_command(
     """Real models: transformers' greedy, prompt lookup and assisted decoding beside Stet, on the same weights."""
     tasks = edit_tasks.load(files)
     # Imported here: a wrong argument is said at once, and torch takes seconds.
-    from speculation.bench.run import Record, run
+    from speculation.bench.run import Record, check_skip, run
     from speculation.engine import Engine
 
+    check_skip(skip)
     console = Console(stderr=True)
 
     def show(i: int, n: int, records: Mapping[str, Record]) -> None:

@@ -29,7 +29,7 @@ engine.add_command(serve)
 @engine.command()
 @model_options
 @click.option("--no-wait", is_flag=True, help="Return as soon as the process answers, before the weights are loaded.")
-@click.option("--json", "is_json", is_flag=True)
+@click.option("--json", "is_json", is_flag=True, help="One JSON object on stdout.")
 def start(no_wait: bool, is_json: bool, **options: Any) -> None:
     """Start the engine in the background, or find the one that runs."""
     config = config_of(options)
@@ -39,7 +39,7 @@ def start(no_wait: bool, is_json: bool, **options: Any) -> None:
 
 
 @engine.command()
-@click.option("--json", "is_json", is_flag=True)
+@click.option("--json", "is_json", is_flag=True, help="One JSON object on stdout.")
 def status(is_json: bool) -> None:
     """Say what runs. Exit code 3 when nothing does."""
     endpoint = process.find()
@@ -47,7 +47,7 @@ def status(is_json: bool) -> None:
 
 
 @engine.command()
-@click.option("--json", "is_json", is_flag=True)
+@click.option("--json", "is_json", is_flag=True, help="One JSON object on stdout.")
 def stop(is_json: bool) -> None:
     """Stop the engine; running requests fail. Nothing to stop is fine."""
     was_running = process.stop()

@@ -36,13 +36,13 @@ def stats(model: str | None, as_json: bool, plot: Path | None) -> None:
 
         draw(report, plot)
         click.echo(f"drawn to {plot}", err=True)
-    elif as_json:
+    if as_json:
         click.echo(json.dumps(report))
-    elif report["targets"]:
+    elif plot is None:
         for target, figures in report["targets"].items():
             Console().print(Group(_run_table(target, figures), _source_table(figures)))
-    else:
-        click.echo(NOTHING_YET)
+        if not report["targets"]:
+            click.echo(NOTHING_YET)
 
 
 def load(database: Path, model: str | None = None) -> dict[str, Any]:

@@ -23,12 +23,23 @@ DEFAULTS = EngineConfig()
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What to load and how: shared by serve and start."""
     for option in (
-        click.option("--gamma-max", type=click.IntRange(0, 4096), default=DEFAULTS.gamma_max, show_default=True),
+        click.option(
+            "--gamma-max",
+            type=click.IntRange(0, 4096),
+            default=DEFAULTS.gamma_max,
+            show_default=True,
+            help="Drafted tokens of a pass at most; 0 is plain decoding.",
+        ),
         click.option(
             "--kv-budget", type=click.IntRange(0), default=DEFAULTS.kv_budget_bytes, help="Bytes of KV cache."
         ),
         click.option("--database", default=str(DEFAULTS.database), help='Where alpha and T(q) are kept, or "none".'),
-        click.option("--models-dir", type=click.Path(path_type=Path), default=DEFAULTS.models_dir),
+        click.option(
+            "--models-dir",
+            type=click.Path(path_type=Path),
+            default=DEFAULTS.models_dir,
+            help="Where fetched weights are.",
+        ),
         click.option(
             "--dtype",
             type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
