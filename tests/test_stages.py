@@ -11,6 +11,7 @@ from speculation.drafters.chain import DraftChain
 from speculation.drafters.copy import CopyDrafter
 from speculation.drafters.lm import SmallLMFailed, Stages, Written, pays_to_read
 from speculation.drafters.suffix import SuffixDrafter
+from speculation.priors import BUCKET_EDGES
 from speculation.survival import Acceptance
 from speculation.types import Draft
 
@@ -129,6 +130,53 @@ def test_a_draft_ends_behind_a_word_that_the_small_lm_was_unsure_of() -> None:
         n_words[entropy] = len(draft.token_ids)
         assert {part.source for part in draft.parts} == {"lm"}
     assert n_words[UNSURE] == 11 < n_words[SURE]
+
+
+WORDS = list(range(1000, 1100))
+
+
+def test_what_must_be_read_first_is_paid_once() -> None:
+    n_drafted = [
+        len(Stages(KnowingLM(1, WORDS, behind=behind), Acceptance(""), flat).draft([0], [], 60).token_ids)
+        for behind in (0, 1200)
+    ]
+    assert n_drafted[0] == n_drafted[1] > 20
+
+
+def test_a_draft_ends_where_its_check_costs_more_than_it_saves() -> None:
+    draft = Stages(KnowingLM(1, WORDS), Acceptance(""), lambda q: max(1.0, 2.0 * q - 32)).draft([0], [], 60)
+    assert 10 < len(draft.token_ids) <= 17
+
+
+def test_the_unchecked_end_is_no_longer_than_pays() -> None:
+    n_ends = 0
+    for draft in rewrite(knowing(), lambda q: 1.0 if q <= 32 else 50.0):
+        *checked, end = draft.parts or (Draft(),)
+        n_checked = sum(len(part.token_ids) for part in checked)
+        if end.source not in ("lm", "checked", "none") and n_checked < 32:
+            n_ends += 1
+            assert n_checked + len(end.token_ids) < 32
+    assert n_ends
+
+
+def test_a_draft_is_shorter_where_checked_copies_were_refused() -> None:
+    n_parts = []
+    for n_refused in (0, 400):
+        acceptance = Acceptance("")
+        for match_len in BUCKET_EDGES:
+            for _ in range(n_refused):
+                acceptance.observe("checked", match_len, 0, 1)
+        draft = Stages(knowing(), acceptance, flat).draft(PROMPT, [CopyDrafter(SOURCE)], 150)
+        n_parts.append(sum(part.source == "checked" for part in draft.parts))
+    assert n_parts[1] <= 1 < 3 <= n_parts[0]
+
+
+def test_words_count_for_less_each_after_some_were_refused_in_this_request() -> None:
+    stages = Stages(KnowingLM(1, WORDS), Acceptance(""), flat)
+    refused = Draft((4,), "lm", BUCKET_EDGES[-1])
+    for _ in range(8):
+        stages.observe(refused, 0, (9,))
+    assert 1 <= len(stages.draft([0], [], 60).token_ids) <= 4
 
 
 def test_nothing_is_drafted_behind_the_end_and_never_more_than_there_is_room_for() -> None:
