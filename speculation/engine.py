@@ -13,9 +13,8 @@ from speculation.acceptance import Store, public_name
 from speculation.config import PRESETS, EngineConfig
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, NoDrafts
-from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.copiers import copiers
 from speculation.drafters.lm import SmallLMFailed, pays_to_read
-from speculation.drafters.suffix import SuffixDrafter
 from speculation.errors import ConfigError, ContextTooLong, ModelError
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
@@ -38,7 +37,6 @@ class Engine:
         folder = resolve(target_ref, config.models_dir)
         self._config = config
         self._tokenizer = Tokenizer(folder)
-        self._line_ends = self._tokenizer.line_ends
         self.target = CachedLM(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
         self.small = self._open_small(small_ref) if small_ref else None
         self.info = EngineInfo(
@@ -167,8 +165,8 @@ class Engine:
         acceptance = self._store.acceptance(key, file_type)
         drafts: Drafts = NoDrafts()
         if draft:
-            copiers = (CopyDrafter(source_ids, self._line_ends), SuffixDrafter(prompt_ids))
-            drafts = DraftChain(copiers, acceptance, self._cost.seconds, self._config.gamma_max, small)
+            copying = copiers(source_ids, prompt_ids, self._tokenizer)
+            drafts = DraftChain(copying, acceptance, self._cost.seconds, self._config.gamma_max, small)
         try:
             stats = yield from self._read(prompt_ids, small)
             target = TorchTarget(self.target, sampling)

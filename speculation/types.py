@@ -54,8 +54,8 @@ class Draft:
     token_ids: tuple[int, ...] = ()
     source: str = "none"
     """Who made it: "copy" (the cursor follows the source), "realign0" to "realign6" (after a departure, by how sure the
-    place is), "suffix", "lm" (a word of the small LM), "checked" (a copy that the small LM would have written too),
-    "mixed" (see parts) or "none"."""
+    place is), "shifted" (lines indented anew), "suffix", "lm" (a word of the small LM), "checked" (a copy that the
+    small LM would have written too), "mixed" (see parts) or "none"."""
     match_len: int = 0
     """How many output tokens just before the draft agree with the place it was taken from."""
     q: tuple[Distribution | None, ...] = ()

@@ -2,6 +2,7 @@
 
 import json
 from ast import literal_eval
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ class Bytes:
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return bytes(token_ids).decode(errors="replace")
 
 
 SOURCE = "".join(f"def f{i}(a):\n    return a + {i}\n\n" for i in range(20))

@@ -5,7 +5,7 @@ acceptance is learned online, task by task, from an empty store or from one that
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from speculation.bench.tasks import Task
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
-from speculation.drafters.copy import CopyDrafter
+from speculation.drafters.copiers import copiers
 from speculation.drafters.lookup import PromptLookupDrafter
-from speculation.drafters.suffix import SuffixDrafter
+from speculation.drafters.shifted import Codec
 from speculation.errors import ConfigError
 from speculation.gamma import CostCurve
 from speculation.survival import Acceptance
@@ -31,19 +31,6 @@ COSTS = {
 GAMMA_MAX = 256
 STOP = -1
 """A token that no tokenizer has: the end of the recording."""
-
-
-class TextEncoder(Protocol):
-    """What replay needs of a tokenizer."""
-
-    @property
-    def line_ends(self) -> Collection[int]:
-        """The tokens that hold a line feed."""
-        ...
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids of plain text."""
-        ...
 
 
 class RecordedTarget:
@@ -127,7 +114,7 @@ class Learned(Protocol):
 
 def replay(
     tasks: Sequence[Task],
-    tokenizer: TextEncoder,
+    tokenizer: Codec,
     *,
     cost: CostCurve,
     learned: Learned,
@@ -136,7 +123,7 @@ def replay(
     on_task: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
     """Replay tasks whose before and after have at most max_tokens tokens. Raises ConfigError for an unknown drafter."""
-    make_drafts = _drafter(drafter, cost, tokenizer.line_ends)
+    make_drafts = _drafter(drafter, cost, tokenizer)
     total = Tally()
     for task in tasks:
         source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
@@ -181,14 +168,14 @@ def load_cost(name: str) -> CostCurve:
 MakeDrafts = Callable[[Sequence[int], Sequence[int], Acceptance], Drafts]
 
 
-def _drafter(name: str, cost: CostCurve, line_ends: Collection[int]) -> MakeDrafts:
+def _drafter(name: str, cost: CostCurve, tokenizer: Codec) -> MakeDrafts:
     """By name: how to make the drafts of one task from (source, prompt, acceptance)."""
     match name.split(":"):
         case ["none"]:
             return lambda source, prompt, acceptance: NoDrafts()
         case ["stet"]:
             return lambda source, prompt, acceptance: DraftChain(
-                (CopyDrafter(source, line_ends), SuffixDrafter(prompt)), acceptance, cost.seconds, GAMMA_MAX
+                copiers(source, prompt, tokenizer), acceptance, cost.seconds, GAMMA_MAX
             )
         case ["prompt-lookup", n, k] if n.isdecimal() and k.isdecimal() and int(n) > 0:
             return lambda source, prompt, acceptance: FixedDrafts(PromptLookupDrafter(prompt, int(n), int(k)))

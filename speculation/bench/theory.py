@@ -12,12 +12,12 @@ from operator import mul
 from typing import Any
 
 from speculation.acceptance import Store
-from speculation.bench.replay import GAMMA_MAX, STOP, RecordedTarget, TextEncoder
+from speculation.bench.replay import GAMMA_MAX, STOP, RecordedTarget
 from speculation.bench.tasks import Task
 from speculation.decoding import decode
 from speculation.drafters.chain import DraftChain
-from speculation.drafters.copy import CopyDrafter
-from speculation.drafters.suffix import SuffixDrafter
+from speculation.drafters.copiers import copiers
+from speculation.drafters.shifted import Codec
 from speculation.gamma import CostCurve
 from speculation.survival import Acceptance
 from speculation.types import Draft
@@ -64,14 +64,13 @@ class Foreseen:
 
 def replay_passes(
     tasks: Sequence[Task],
-    tokenizer: TextEncoder,
+    tokenizer: Codec,
     cost: CostCurve,
     max_tokens: int,
     on_task: Callable[[int], None] = lambda n: None,
 ) -> list[Pass]:
     """Every pass of a replay as `stet bench replay` does it: store empty at the start, learning task by task."""
     store = Store(None)
-    line_ends = tokenizer.line_ends
     passes: list[Pass] = []
     for n_done, task in enumerate(tasks, start=1):
         source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
@@ -79,8 +78,8 @@ def replay_passes(
             continue
         prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
         acceptance = store.acceptance("replay", task.language)
-        copiers = (CopyDrafter(source, line_ends), SuffixDrafter(prompt))
-        drafts = Foreseen(DraftChain(copiers, acceptance, cost.seconds, GAMMA_MAX), acceptance)
+        chain = DraftChain(copiers(source, prompt, tokenizer), acceptance, cost.seconds, GAMMA_MAX)
+        drafts = Foreseen(chain, acceptance)
         target = RecordedTarget(len(prompt), recording)
         n_room = len(recording) + GAMMA_MAX
         for step in decode(target, drafts, prompt, max_new_tokens=n_room, stop_ids={STOP}):

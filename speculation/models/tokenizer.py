@@ -29,17 +29,17 @@ class Tokenizer:
         backend.encode_special_tokens = True  # control tokens are placed by encode_chat alone, by id
         self._backend: Any = backend
         self._control = {str(token): token_id for token_id, token in backend.get_added_tokens_decoder().items()}
+        # "Ċ" is how byte-level vocabularies write a line feed.
+        self.line_ends = frozenset(
+            i for text, i in self.vocabulary.items() if "Ċ" in text or "\n" in text or text == "<0x0A>"
+        )
+        """The tokens that hold a line feed."""
 
     @property
     def vocabulary(self) -> dict[str, int]:
         """Token text to id; two models can share drafts when these are equal."""
         vocabulary: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
         return vocabulary
-
-    @property
-    def line_ends(self) -> frozenset[int]:
-        """The tokens that hold a line feed; "Ċ" is how byte-level vocabularies write it."""
-        return frozenset(i for text, i in self.vocabulary.items() if "Ċ" in text or "\n" in text or text == "<0x0A>")
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text; no control tokens are added or recognised."""
