@@ -118,7 +118,7 @@ def test_a_line_that_goes_another_way_is_left_alone_and_the_next_one_found() -> 
 def test_of_lines_alike_the_nearest_is_meant_and_a_new_blank_line_leads_nowhere() -> None:
     source = "a\n  b\n    c\n\n  b\n    d\n"
     check(source, "  a\n    b\n", "      c\n\n    b\n      d\n")
-    check("  b\n  c\n  d\n  b\n    e\n", "    b\n    c\n    b\n", "      e\n")
+    check("  b\n  c\n  d\n  b\n    e\n", "    b\n    c\n    b\n", "        e\n")
     check(source, "  a\n\n", "    b\n      c\n\n    b\n      d\n")
 
 
