@@ -111,7 +111,9 @@ class Engine:
         """Put the prompt into the KV cache and write nothing, so that a request which begins like it starts at once."""
         prompt_ids = self._encode_prompt(messages, prompt)
         self._room(len(prompt_ids), 0)
-        return self._prefill(prompt_ids, self._small_lm(Sampling()) if small_lm else None)
+        small = self._small_lm(Sampling()) if small_lm else None
+        # Where it never pays to have it read, it never does.
+        return self._prefill(prompt_ids, small if small and 2 * small.pass_s(1) < self._cost.seconds(1) else None)
 
     def encode(self, messages: Messages) -> list[int]:
         """The chat prompt that generate feeds."""

@@ -12,8 +12,10 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, FixedDrafts, NoDrafts
+from speculation.drafters.copiers import copiers
 from speculation.drafters.copy import CopyDrafter
 from speculation.drafters.lookup import PromptLookupDrafter
+from speculation.drafters.shifted import ShiftedDrafter
 from speculation.drafters.suffix import SuffixDrafter
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
@@ -214,14 +216,28 @@ def broken(target: CachedLM, prompt: tuple[int, ...]) -> None:
     hook.remove()
 
 
+class Letters:
+    """A codec of one character a token."""
+
+    pieces = "abcd \n\tefghi"
+    line_ends = frozenset({pieces.index("\n")})
+
+    def encode(self, text: str) -> list[int]:
+        return [self.pieces.index(letter) for letter in text]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return "".join(self.pieces[token] for token in token_ids)
+
+
 Make = Callable[[tuple[int, ...], Sequence[int], Sampling], Drafts]
 DRAFTERS: dict[str, Make] = {
     "copy": lambda prompt, source, sampling: FixedDrafts(CopyDrafter(source)),
     "suffix": lambda prompt, source, sampling: FixedDrafts(SuffixDrafter(prompt)),
+    "shifted": lambda prompt, source, sampling: FixedDrafts(ShiftedDrafter(source, Letters())),
     "lookup": lambda prompt, source, sampling: FixedDrafts(PromptLookupDrafter(prompt, 3, 10)),
     "lm": lambda prompt, source, sampling: DraftChain((), Acceptance(""), lambda q: 1.0, 5, small_lm(1, sampling)),
     "chain": lambda prompt, source, sampling: DraftChain(
-        (CopyDrafter(source), SuffixDrafter(prompt)), Acceptance(""), lambda q: 1 + q / 50, 8, small_lm(0, sampling)
+        copiers(source, prompt, Letters()), Acceptance(""), lambda q: 1 + q / 50, 8, small_lm(0, sampling)
     ),
 }
 
@@ -264,8 +280,16 @@ def test_the_real_chain_changes_nothing(
 ) -> None:
     source = [token for n, tail in edits[:4] for token in (*plain(prompt)[n : n + 6], *tail)]
     small = None if small_seed is None else small_lm(small_seed)
-    copiers = (CopyDrafter(source), SuffixDrafter(prompt))
-    check(prompt, DraftChain(copiers, Acceptance("python"), lambda q: 1.0 + q / (20 * n_per_q), gamma_max, small))
+    check(
+        prompt,
+        DraftChain(
+            copiers(source, prompt, Letters()),
+            Acceptance("python"),
+            lambda q: 1.0 + q / (20 * n_per_q),
+            gamma_max,
+            small,
+        ),
+    )
 
 
 def test_a_small_lm_that_is_the_target_is_always_believed() -> None:
