@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,13 +70,26 @@ class Options:
     """Whether the diff is printed as it comes."""
 
 
+def asks_for_rewrite(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command what every rewrite is asked by: FILE, INSTRUCTION, --lines and --model."""
+    for parameter in (
+        click.option(
+            "--model",
+            default="auto",
+            show_default=True,
+            callback=not_empty,
+            help="Preset, Hugging Face id or local path.",
+        ),
+        click.option("--lines", type=LineRange(), help="Rewrite only these lines; the others are context."),
+        click.argument("instruction"),
+        click.argument("file", type=click.Path(path_type=Path)),
+    ):
+        command = parameter(command)
+    return command
+
+
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("instruction")
-@click.option("--lines", type=LineRange(), help="Rewrite only these lines; the others are context.")
-@click.option(
-    "--model", default="auto", show_default=True, callback=not_empty, help="Preset, Hugging Face id or local path."
-)
+@asks_for_rewrite
 @click.option("--write", is_flag=True, help="Put the new text into FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, stats.")
 @click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")

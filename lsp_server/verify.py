@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from lsp_server.command import LineRange, find_lines, not_empty, read_file
+from lsp_server.command import asks_for_rewrite, find_lines, read_file
 from lsp_server.prompts import build_prompt, task_text
 from speculation.cli.verify import show
 from speculation.cli.verify import verify as check
@@ -13,12 +13,7 @@ from speculation.config import EngineConfig
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("instruction")
-@click.option("--lines", type=LineRange(), help="Rewrite only these lines; the others are context.")
-@click.option(
-    "--model", default="auto", show_default=True, callback=not_empty, help="Preset, Hugging Face id or local path."
-)
+@asks_for_rewrite
 @click.option("--dtype", default="auto", show_default=True, help="float32, bfloat16 or float16.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object: figures and flips.")
 @click.pass_context
