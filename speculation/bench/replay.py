@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from speculation.bench.tasks import Task
 from speculation.decoding import Drafts, decode
@@ -20,7 +20,7 @@ from speculation.drafters.shifted import Codec
 from speculation.errors import ConfigError
 from speculation.gamma import CostCurve
 from speculation.survival import Acceptance
-from speculation.types import Draft, Verdict
+from speculation.types import Draft, Step, Verdict
 
 COSTS = {
     # Qwen2.5-Coder-1.5B in bfloat16 on 2 cores with AVX512-BF16, seconds.
@@ -29,6 +29,7 @@ COSTS = {
     "flat": {1: 1.0, 128: 1.0, 256: 2.0},
 }
 GAMMA_MAX = 256
+DraftsT = TypeVar("DraftsT", bound=Drafts)
 STOP = -1
 """A token that no tokenizer has: the end of the recording."""
 
@@ -123,20 +124,10 @@ def replay(
     on_task: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
     """Replay tasks whose before and after have at most max_tokens tokens. Raises ConfigError for an unknown drafter."""
-    make_drafts = _drafter(drafter, cost, tokenizer)
     total = Tally()
-    for task in tasks:
-        source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
-        if max(len(source), len(recording) - 1) > max_tokens:
-            continue
-        prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
-        acceptance = learned.acceptance("replay", task.language)
-        drafts = make_drafts(source, prompt, acceptance)
-        target = RecordedTarget(len(prompt), recording)
+    for task, _, steps in replayed(tasks, tokenizer, _drafter(drafter, cost, tokenizer), learned, max_tokens):
         one = Tally(tasks=1)
-        # Room beyond the end: a drafter must not learn from its limit where the recording stops.
-        n_room = len(recording) + GAMMA_MAX
-        for step in decode(target, drafts, prompt, max_new_tokens=n_room, stop_ids={STOP}):
+        for step in steps:
             one.tokens += len(step.token_ids)
             one.passes += 1
             one.drafted += len(step.draft.token_ids)
@@ -145,9 +136,33 @@ def replay(
         one.plain_seconds = cost.seconds(1) * one.tokens
         for tally in (total, total.by_language.setdefault(task.language, Tally())):
             tally.add(one)
-        learned.save_acceptance("replay", acceptance)
         on_task(total)
     return total
+
+
+def replayed(
+    tasks: Sequence[Task],
+    tokenizer: Codec,
+    make_drafts: Callable[[Sequence[int], Sequence[int], Acceptance], DraftsT],
+    learned: Learned,
+    max_tokens: int,
+) -> Iterator[tuple[Task, DraftsT, Iterator[Step]]]:
+    """Each task whose before and after have at most max_tokens tokens, its drafts, and its passes, to be pulled all.
+
+    What a task taught is learned when the next one is asked for.
+    """
+    for task in tasks:
+        source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
+        if max(len(source), len(recording) - 1) > max_tokens:
+            continue
+        prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
+        acceptance = learned.acceptance("replay", task.language)
+        drafts = make_drafts(source, prompt, acceptance)
+        target = RecordedTarget(len(prompt), recording)
+        # Room beyond the end: a drafter must not learn from its limit where the recording stops.
+        n_room = len(recording) + GAMMA_MAX
+        yield task, drafts, decode(target, drafts, prompt, max_new_tokens=n_room, stop_ids={STOP})
+        learned.save_acceptance("replay", acceptance)
 
 
 def load_cost(name: str) -> CostCurve:

@@ -12,9 +12,8 @@ from operator import mul
 from typing import Any
 
 from speculation.acceptance import Store
-from speculation.bench.replay import GAMMA_MAX, STOP, RecordedTarget
+from speculation.bench.replay import GAMMA_MAX, replayed
 from speculation.bench.tasks import Task
-from speculation.decoding import decode
 from speculation.drafters.chain import DraftChain
 from speculation.drafters.copiers import copiers
 from speculation.drafters.shifted import Codec
@@ -70,19 +69,15 @@ def replay_passes(
     on_task: Callable[[int], None] = lambda n: None,
 ) -> list[Pass]:
     """Every pass of a replay as `stet bench replay` does it: store empty at the start, learning task by task."""
-    store = Store(None)
-    passes: list[Pass] = []
-    for n_done, task in enumerate(tasks, start=1):
-        source, recording = tokenizer.encode(task.before), [*tokenizer.encode(task.after), STOP]
-        if max(len(source), len(recording) - 1) > max_tokens:
-            continue
-        prompt = tokenizer.encode(f"{task.before}\n{task.instruction}")
-        acceptance = store.acceptance("replay", task.language)
+
+    def make_drafts(source: Sequence[int], prompt: Sequence[int], acceptance: Acceptance) -> Foreseen:
         chain = DraftChain(copiers(source, prompt, tokenizer), acceptance, cost.seconds, GAMMA_MAX)
-        drafts = Foreseen(chain, acceptance)
-        target = RecordedTarget(len(prompt), recording)
-        n_room = len(recording) + GAMMA_MAX
-        for step in decode(target, drafts, prompt, max_new_tokens=n_room, stop_ids={STOP}):
+        return Foreseen(chain, acceptance)
+
+    passes: list[Pass] = []
+    replays = replayed(tasks, tokenizer, make_drafts, Store(None), max_tokens)
+    for n_done, (task, drafts, steps) in enumerate(replays, start=1):
+        for step in steps:
             gamma = len(step.draft.token_ids)
             passes.append(
                 Pass(
@@ -97,7 +92,6 @@ def replay_passes(
                     step.draft_s,
                 )
             )
-        store.save_acceptance("replay", acceptance)
         on_task(n_done)
     return passes
 
