@@ -190,6 +190,26 @@ def test_a_start_after_a_failed_load_starts_anew(behave: Behave) -> None:
     assert process.wait_until_loaded(endpoint).status == "ok"
 
 
+def test_a_failed_engine_that_leaves_between_two_questions_is_not_taken_for_one_that_runs(
+    behave: Behave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(fail_open="no such model: typo")
+    failed = start(EngineConfig(model="typo", database=None))
+    with pytest.raises(EngineError, match="no such model"):
+        process.wait_until_loaded(failed)
+    asked = process.health
+
+    def last_words(endpoint: Endpoint) -> process.Health | None:
+        said = asked(endpoint)
+        if said and said.status == "failed":
+            wait_for(lambda: is_gone(failed))
+        return said
+
+    monkeypatch.setattr(process, "health", last_words)
+    behave()
+    assert start().pid != failed.pid
+
+
 def test_a_process_that_dies_at_once_is_reported_with_its_last_words() -> None:
     with pytest.raises(EngineError, match=r"did not start: no torch here \(log: .*engine.log\)"):
         process.start(CONFIG, program=(sys.executable, "-c", "import sys; sys.exit('no torch here')"))

@@ -113,12 +113,14 @@ def start(
 
 def _find_working() -> Endpoint | None:
     """The engine that runs. One that could not load its weights is on its way out: wait until it is gone."""
+    folder = runtime.runtime_dir()
     deadline = time.monotonic() + LEAVING_S
-    while (endpoint := find()) and (said := health(endpoint)) and said.status == "failed":
-        if time.monotonic() > deadline:
-            break
+    # Asked once a turn: an engine may leave between two questions.
+    while (endpoint := runtime.read_endpoint(folder)) and (said := health(endpoint)):
+        if said.status != "failed" or time.monotonic() > deadline:
+            return endpoint
         time.sleep(POLL_S)
-    return endpoint
+    return None
 
 
 def wait_until_loaded(endpoint: Endpoint) -> Health:
