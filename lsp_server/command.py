@@ -21,11 +21,11 @@ from lsp_server.compare import comparison
 from lsp_server.documents import Snapshot, is_blank
 from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Request
-from lsp_server.jobs import Writing
 from lsp_server.languages import language_of
 from lsp_server.prompts import Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, lines_region
 from lsp_server.settings import Settings
+from lsp_server.writing import Writing
 from speculation.errors import ConfigError, StetError
 
 

@@ -1,7 +1,6 @@
 """A rewrite from the first event to the last hunk, and what the user's typing does to it meanwhile.
 
-`Writing` is one answer of the model turned into hunks; the command line uses it alone. `Job` ties it to a place in an
-open document, `Jobs` knows all jobs. Nobody here speaks to an editor.
+`Job` ties one `Writing` to a place in an open document, `Jobs` knows all jobs. Nobody here speaks to an editor.
 """
 
 import asyncio
@@ -10,13 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from lsp_server.documents import Edit, Snapshot
-from lsp_server.edits import Hunk, StreamDiff, apply_hunks
-from lsp_server.engine_client import EngineClient, Event, Request
-from lsp_server.form import plain
-from lsp_server.guards import Cleaner, check_answer, check_bounds
-from lsp_server.progress import Meter
+from lsp_server.edits import Hunk, apply_hunks
+from lsp_server.engine_client import EngineClient, Request
 from lsp_server.prompts import Prompt
 from lsp_server.scopes import Region
+from lsp_server.writing import Writing
 from speculation.errors import StetError
 
 
@@ -36,54 +33,6 @@ class Superseded(StetError):
     """A newer rewrite of the same lines took over."""
 
     code = "superseded"
-
-
-class Writing:
-    """One answer of the model: cleaned, put into the document's form, compared with the region's lines."""
-
-    def __init__(self, prompt: Prompt) -> None:
-        self.form = prompt.form
-        self._outside = prompt.outside
-        source = self.form.source
-        self.meter = Meter(
-            prompt_bytes=sum(len(message["content"].encode("utf-8", "surrogatepass")) for message in prompt.messages),
-            source_chars=sum(map(len, source)),
-        )
-        self.new_lines: list[str] = []
-        """The new lines so far, in the document's form."""
-        self.hunks: list[Hunk] = []
-        """Final hunks on form.lines."""
-        self._answer: list[str] = []
-        self._cleaner = Cleaner(prompt.fence, source)
-        self._diff = StreamDiff(source)
-        self._excess: str | None = None
-
-    @property
-    def line(self) -> int:
-        """The line of the region that writing has reached: all before it is final."""
-        return self.form.first + self._diff.line
-
-    def take(self, event: Event) -> None:
-        """The next event of the engine. Raises BadAnswer at the end if the answer can't be used."""
-        self.meter.take(event)
-        self._add(self._cleaner.feed(event.text))
-        if event.state == "end":
-            if event.finish_reason != "length":
-                self._add(self._cleaner.finish())
-            check_answer(self.form.source, self._answer, event.finish_reason)
-            check_bounds(self.form.source, self._outside, self._answer)
-            self._diff.finish()
-        self.hunks += [self.form.restore_hunk(hunk) for hunk in self._diff.hunks[len(self.hunks) :]]
-
-    def _add(self, lines: Sequence[str]) -> None:
-        if not lines:
-            return
-        if self._excess is None:
-            self._excess = self.form.align(lines[0])
-        lines = [plain(line.removeprefix(self._excess)) for line in lines]
-        self._answer += lines
-        self.new_lines += [self.form.restore(line) for line in lines]
-        self._diff.feed(lines)
 
 
 @dataclass

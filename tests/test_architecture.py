@@ -19,7 +19,7 @@ FLOORS = {
         ("cli", "command", "verify", "__main__"),
         ("server",),
         ("rewrite", "code_actions", "accept", "protocol", "workdone"),
-        ("session", "jobs", "edits", "prompts", "form", "guards"),
+        ("session", "jobs", "writing", "edits", "prompts", "form", "guards"),
         ("documents", "scopes", "progress", "settings", "engine_client", "languages", "compare"),
     ),
     "speculation": (

@@ -10,10 +10,10 @@ from lsp_server.documents import Snapshot, is_blank, split_lines
 from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Event
 from lsp_server.form import Form
-from lsp_server.jobs import Writing
 from lsp_server.prompts import CONTEXT_CHARS, RECIPES, build_prompt, task_text
 from lsp_server.rewrite import path_of
 from lsp_server.scopes import Region, find_region, lines_region
+from lsp_server.writing import Writing
 from speculation.errors import ConfigError
 
 CODE = "import os\n\n\nclass A:\n    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n"
