@@ -22,7 +22,7 @@ from lsp_server.documents import Snapshot, is_blank
 from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Request
 from lsp_server.languages import language_of
-from lsp_server.prompts import Prompt, build_prompt, task_text
+from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, lines_region
 from lsp_server.settings import Settings
 from lsp_server.writing import Writing
@@ -49,9 +49,9 @@ def not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-def finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
+def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Refuse nan, which no range keeps out."""
-    if math.isnan(value):
+    if value is not None and math.isnan(value):
         raise click.BadParameter("nan is not in the range 0<=x<=100.", ctx, param)
     return value
 
@@ -95,12 +95,13 @@ def asks_for_rewrite(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")
 @click.option("--compare", is_flag=True, help="Then do it again by plain decoding, and show both side by side.")
 @click.option(
+    "--again", is_flag=True, help="Another try after one that changed nothing: firmer words, some temperature."
+)
+@click.option(
     "--temperature",
     type=click.FloatRange(0, 100),
-    default=0.0,
-    show_default=True,
     callback=finite,
-    help="0 is greedy.",
+    help="0, the default, is greedy.",
 )
 @click.option("--seed", type=int, help="Makes a temperature above 0 repeatable.")
 def rewrite(
@@ -112,14 +113,18 @@ def rewrite(
     as_json: bool,
     no_draft: bool,
     compare: bool,
-    temperature: float,
+    again: bool,
+    temperature: float | None,
     seed: int | None,
 ) -> None:
     """Rewrite FILE as INSTRUCTION says, and print the change as a unified diff."""
+    if temperature is None:
+        temperature = AGAIN_TEMPERATURE if again else 0.0
     options = Options(model, not no_draft, temperature, seed, write, as_json, is_shown=not as_json)
     snapshot = read_file(file)
     region = find_lines(snapshot, lines, file)
-    prompt = build_prompt(snapshot, region, task_text(instruction, None, (), snapshot), file.name)
+    task = task_text(instruction, None, (), snapshot) + (f"\n{AGAIN}" if again else "")
+    prompt = build_prompt(snapshot, region, task, file.name)
     table = None
     printer = Printer(options)
     try:
@@ -255,7 +260,7 @@ def status() -> Iterator[Any]:
 
 def figures(hunks: list[Hunk], stats: dict[str, Any]) -> str:
     """What the rewrite cost, in a line."""
-    parts = [f"{len(hunks)} hunk{'s' * (len(hunks) != 1)}" if hunks else "nothing to change"]
+    parts = [f"{len(hunks)} hunk{'s' * (len(hunks) != 1)}" if hunks else "nothing to change (--again tries once more)"]
     parts.append(f"{stats['tokens']} tokens")
     if stats["copiedShare"] is not None:
         parts.append(f"{stats['copiedShare']:.0%} copied")

@@ -21,6 +21,11 @@ CONTEXT_CHARS = 6000
 HOLE = "[...]"
 """Stands in the file for the code to edit. Small models that see it there as well give back the whole file."""
 
+AGAIN = "The last answer left the code as it was. The instruction does ask for a change: make it."
+"""Put after the instruction for another try, when an answer changed nothing."""
+AGAIN_TEMPERATURE = 0.3
+"""Of that try: first choices alone would often come out the same again."""
+
 SYSTEM = (
     "You edit source code. You are given code and an instruction. Carry out the instruction and reply with the "
     "complete edited code in one fenced code block and nothing else. Change only what the instruction asks for: every "

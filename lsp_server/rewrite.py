@@ -14,7 +14,7 @@ from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Request
 from lsp_server.jobs import Cancelled, Job, Modified
 from lsp_server.progress import Throttle
-from lsp_server.prompts import Prompt, build_prompt, task_text
+from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, find_region
 from lsp_server.session import INVALID_PARAMS, Session, invalid, rpc_error
 from speculation.errors import ConfigError, StetError
@@ -34,6 +34,7 @@ class Params:
     temperature: float
     top_p: float
     seed: int | None
+    again: bool
     draft: bool
     work_done_token: str | int | None
 
@@ -42,6 +43,7 @@ class Params:
         """Read a JSON object. Raises a JSON-RPC error that names the field that is wrong."""
         params = _field({"params": given}, "params", Mapping, None)
         document = _field(params, "textDocument", Mapping, None)
+        again = _field(params, "again", bool, False)
         return cls(
             uri=_field(document, "uri", str, None),
             range=_range(_field(params, "range", Mapping, None), "range"),
@@ -50,9 +52,10 @@ class Params:
             recipe=_optional(params, "recipe", str),
             diagnostics=[_diagnostic(item) for item in _field(params, "diagnostics", list, [])],
             job_id=_field(params, "jobId", str, str(uuid.uuid4())),
-            temperature=_field(params, "temperature", (int, float), 0.0),
+            temperature=_field(params, "temperature", (int, float), AGAIN_TEMPERATURE if again else 0.0),
             top_p=_field(params, "topP", (int, float), 1.0),
             seed=_optional(params, "seed", int),
+            again=again,
             draft=_field(params, "draft", bool, True),
             work_done_token=_optional(params, "workDoneToken", (str, int)),
         )
@@ -175,6 +178,8 @@ def start_job(session: Session, params: Params) -> tuple[Job, Request]:
             raise ConfigError("give either an instruction or a recipe, not both")
         snapshot, region = _locate(session, params)
         task = task_text(params.instruction, params.recipe, params.diagnostics, snapshot)
+        if params.again:
+            task += f"\n{AGAIN}"
     except ConfigError as error:
         raise rpc_error(error, INVALID_PARAMS) from None
     except StetError as error:

@@ -23,6 +23,8 @@ from lsp_server.settings import read_settings
 
 log = logging.getLogger(__name__)
 PARENT_POLL_S = 2.0
+UNCHANGED = "Stet: nothing to change here"
+TRY_AGAIN = "Try again"
 
 
 def stet_version() -> str:
@@ -151,11 +153,12 @@ async def run_command(server: StetServer, given: lsp.ExecuteCommandParams) -> di
     if token is None:
         token = await workdone.create_token(server.work_done_progress, server.client_capabilities)
     try:
-        params = Params.of({**arguments[0], "workDoneToken": token})
-        result = await run_with_bar(server, params)
-        if result["status"] == "unchanged":
-            server.show(lsp.MessageType.Info, "Stet: nothing to change here")
-            return {"status": "unchanged", "applied": False}
+        result = await run_with_bar(server, Params.of({**arguments[0], "workDoneToken": token}))
+        while result["status"] == "unchanged":
+            if not await wants_another_try(server):
+                return {"status": "unchanged", "applied": False}
+            token = await workdone.create_token(server.work_done_progress, server.client_capabilities)
+            result = await run_with_bar(server, Params.of({**arguments[0], "again": True, "workDoneToken": token}))
         answer = await accept(server.session, server.workspace_apply_edit_async, result["jobId"], None)
     except JsonRpcException as error:
         if error.code == lsp.LSPErrorCodes.RequestCancelled:
@@ -166,6 +169,18 @@ async def run_command(server: StetServer, given: lsp.ExecuteCommandParams) -> di
         reject(server.session, result["jobId"])
         server.show(lsp.MessageType.Error, f"Stet: {answer['message']}")
     return {"status": "proposed", "applied": answer["applied"]}
+
+
+async def wants_another_try(server: StetServer) -> bool:
+    """Say that nothing changed, and ask; a client that can't ask the user only says it."""
+    actions = [lsp.MessageActionItem(TRY_AGAIN)]
+    question = lsp.ShowMessageRequestParams(lsp.MessageType.Info, UNCHANGED, actions)
+    try:
+        answer = await server.window_show_message_request_async(question)
+    except JsonRpcException:
+        server.show(lsp.MessageType.Info, UNCHANGED)
+        return False
+    return answer is not None and answer.title == TRY_AGAIN
 
 
 def watch_parent(pid: int) -> None:

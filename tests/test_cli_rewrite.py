@@ -17,6 +17,7 @@ from rich.console import Console
 from stub_engine import StubEngine, running
 
 from lsp_server.compare import comparison
+from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE
 
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 DIFF = """\
@@ -229,12 +230,16 @@ async def test_write_keeps_mode_line_ends_and_bom(cli: Cli, content: str, answer
     assert sorted(path.name for path in cli.folder.iterdir()) == ["a.py", "link.py"]
 
 
-async def test_nothing_to_change_is_said(cli: Cli) -> None:
+async def test_nothing_to_change_is_said_and_may_be_tried_again(cli: Cli) -> None:
     cli.file(CODE)
     cli.engine.answer(CODE)
     done = await cli.run("a.py", "x", "--write")
     assert (done.code, done.out) == (0, b"")
-    assert done.err.startswith("nothing to change, ")
+    assert done.err.startswith("nothing to change (--again tries once more), ")
+    await cli.run("a.py", "x", "--again", "--seed", "3")
+    first, second = cli.engine.requests
+    assert AGAIN in second["messages"][-1]["content"] and AGAIN not in first["messages"][-1]["content"]
+    assert (first["temperature"], second["temperature"], second["seed"]) == (0, AGAIN_TEMPERATURE, 3)
 
 
 async def test_a_file_that_somebody_else_changed_is_not_overwritten(cli: Cli) -> None:

@@ -11,6 +11,8 @@ from lsp_editor import CODE, NEW_TWO, Editor, ed, editor, engine, fails, folder,
 from lsprotocol import types as t
 from stub_engine import StubEngine
 
+from lsp_server.prompts import AGAIN
+
 CARET = t.Range(t.Position(5, 4), t.Position(5, 4))
 PROBLEM = t.Diagnostic(range=CARET, message="missing return type")
 
@@ -129,3 +131,30 @@ async def test_actions_can_be_switched_off_and_carry_the_llm_tag(folder: Path, e
             t.DidChangeConfigurationParams(settings={"stet": {"codeActions": False}})
         )
         assert await raw_actions(ed, uri) == []
+
+
+@pytest.mark.parametrize(("choice", "n_asked"), [("Try again", 2), (None, 1)])
+async def test_after_no_change_the_user_may_try_again(
+    ed: Editor, engine: StubEngine, choice: str | None, n_asked: int
+) -> None:
+    uri = ed.open(CODE)
+    engine.answer("def two():\n    return 2\n")
+
+    @ed.client.feature(t.WINDOW_SHOW_MESSAGE_REQUEST)
+    def on_question(params: t.ShowMessageRequestParams) -> t.MessageActionItem | None:
+        assert params.message == "Stet: nothing to change here"
+        engine.answer(NEW_TWO)
+        return t.MessageActionItem(choice) if choice else None
+
+    answer = await ed.request("workspace/executeCommand", command(uri))
+    assert answer == ({"status": "proposed", "applied": True} if choice else {"status": "unchanged", "applied": False})
+    assert [AGAIN in asked["messages"][-1]["content"] for asked in engine.requests] == [False, True][:n_asked]
+    assert ed.text(uri) == (CODE.replace("two():", "two() -> int:") if choice else CODE)
+
+
+async def test_a_client_that_can_not_ask_says_that_nothing_changed(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(CODE)
+    engine.answer("def two():\n    return 2\n")
+    answer = await ed.request("workspace/executeCommand", command(uri))
+    assert answer == {"status": "unchanged", "applied": False}
+    assert [shown.message for shown in ed.client.messages] == ["Stet: nothing to change here"]

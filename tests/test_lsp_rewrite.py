@@ -10,6 +10,8 @@ from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 from stub_engine import StubEngine
 
+from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE
+
 
 async def test_a_rewrite_is_proposed_then_applied_as_one_versioned_edit(ed: Editor, engine: StubEngine) -> None:
     uri = ed.open(CODE)
@@ -63,6 +65,18 @@ async def test_no_change_is_a_valid_answer(ed: Editor, engine: StubEngine) -> No
     result = await ed.rewrite(uri, 4, 6)
     assert (result["status"], result["hunks"]) == ("unchanged", [])
     await fails(ed.request("stet/accept", {"jobId": "job"}), -32602, "no rewrite 'job'")
+
+
+async def test_another_try_is_asked_in_firmer_words_and_sampled(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    await ed.rewrite(uri, 4, 6)
+    await ed.rewrite(uri, 4, 6, again=True)
+    await ed.rewrite(uri, 4, 6, again=True, temperature=0.9)
+    first, second, _ = engine.requests
+    assert AGAIN not in first["messages"][-1]["content"]
+    assert f"do it\n{AGAIN}" in second["messages"][-1]["content"]
+    assert [asked["temperature"] for asked in engine.requests] == [0, AGAIN_TEMPERATURE, 0.9]
 
 
 async def test_prepare_asks_for_the_same_text_up_to_the_instruction(ed: Editor, engine: StubEngine) -> None:

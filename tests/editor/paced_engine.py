@@ -1,7 +1,8 @@
 """An engine for the editor tests: an OpenAI-compatible server that answers at the pace it is told, and counts.
 
 It holds no model. Its answer is the request's prediction with the substitution `s/old/new/` that stands in the
-instruction; a word `slowly` makes a pass take SLOW_S. One line of the answer is one pass. Run: paced_engine.py PORT
+instruction, with a word `firmly` in another try only; a word `slowly` makes a pass take SLOW_S. One line of the answer
+is one pass. Run: paced_engine.py PORT
 """
 
 import json
@@ -31,6 +32,8 @@ def answer_to(request: dict[str, Any]) -> tuple[list[str], float]:
     """The passes of an answer, and how long one takes."""
     instruction = request["messages"][-1]["content"]
     text = request["prediction"]["content"]
+    if "firmly" in instruction and request["temperature"] == 0:
+        instruction = ""
     for old, new in re.findall(r"s/([^/\n]+)/([^/\n]*)/", instruction):
         text = re.sub(rf"\b{old}\b", new, text)
     return text.splitlines(keepends=True), SLOW_S if "slowly" in instruction else FAST_S

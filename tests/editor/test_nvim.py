@@ -240,6 +240,25 @@ def test_a_rewrite_that_changes_nothing_says_so(editor: Editor) -> None:
     assert (editor.text(), editor.marks()) == (CODE, 0)
 
 
+def test_again_repeats_a_rewrite_that_changed_nothing(editor: Editor) -> None:
+    editor.type(":StetAgain<CR>")
+    editor.wait_for_message("no rewrite to try again")
+    editor.type(":4,8Stet firmly s/y/radius2/<CR>")
+    editor.wait_for_message("nothing to change (:StetAgain")
+    editor.type("gg:StetAgain<CR>")
+    editor.wait_for_text(renamed(CODE))
+    editor.type("u:StetAgain<CR>")
+    wait_for(lambda: editor.messages()[-1] == "stet: no rewrite to try again in this buffer", "the second refusal")
+
+
+def test_again_does_not_follow_edits(editor: Editor) -> None:
+    editor.type(":4,8Stet firmly s/y/radius2/<CR>")
+    editor.wait_for_message("nothing to change (:StetAgain")
+    editor.type("ggO# above<Esc>:StetAgain<CR>")
+    editor.wait_for_message("the buffer has changed since")
+    assert editor.text() == "# above\n" + CODE
+
+
 def test_commands_without_a_rewrite_say_so(editor: Editor) -> None:
     for command in ("StetAccept", "StetReject", "StetCancel"):
         editor.type(f":{command}<CR>")

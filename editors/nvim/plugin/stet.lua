@@ -14,6 +14,7 @@ command('Stet', 'command', { range = true, nargs = '*', desc = 'Rewrite the rang
 command('StetAccept', 'accept', { desc = 'Apply the rewrite that is shown' })
 command('StetReject', 'reject', { desc = 'Drop the rewrite that is shown' })
 command('StetCancel', 'cancel', { desc = 'Stop the rewrite that is running' })
+command('StetAgain', 'again', { desc = 'Repeat the rewrite that changed nothing, in firmer words' })
 
 local function plug(modes, name, call)
   vim.keymap.set(modes, '<Plug>(stet' .. name .. ')', function()
@@ -26,3 +27,4 @@ plug('x', '', 'ask_selection')
 plug('n', '-accept', 'accept')
 plug('n', '-reject', 'reject')
 plug('n', '-cancel', 'cancel')
+plug('n', '-again', 'again')

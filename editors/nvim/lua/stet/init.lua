@@ -17,11 +17,15 @@ local M = {}
 ---@field id string
 ---@field buf integer
 ---@field client vim.lsp.Client
+---@field target stet.Target
+---@field instruction string
 ---@field request? integer id of stet/rewrite while it is unanswered
 ---@field message string what it is doing, with its figures
 
 ---@type table<integer, stet.Job> by buffer
 local jobs = {}
+---@type table<integer, stet.Job> by buffer: the last job, if it left the text as it was
+local unchanged = {}
 local n_jobs = 0
 local TRIES = 3
 
@@ -107,7 +111,8 @@ local function on_answer(job, err, result)
     say_error(err and err.message or 'the server gave no answer')
   elseif result.status == 'unchanged' then
     close(job)
-    say('nothing to change')
+    unchanged[job.buf] = job
+    say('nothing to change (:StetAgain tries once more)')
   elseif M.config().auto_accept then
     accept(job)
   else
@@ -141,15 +146,19 @@ end
 
 ---@param target stet.Target
 ---@param instruction string
-local function rewrite(target, instruction)
+---@param again? boolean the last answer was no change
+local function rewrite(target, instruction, again)
   local buf, client = target.buf, target.client
   if jobs[buf] then
     drop(jobs[buf])
   end
+  unchanged[buf] = nil
   n_jobs = n_jobs + 1
   ---@type stet.Job
-  local job = { id = 'nvim-' .. n_jobs, buf = buf, client = client, message = '' }
-  local params = vim.tbl_extend('error', target.params, { instruction = instruction, jobId = job.id })
+  local job =
+    { id = 'nvim-' .. n_jobs, buf = buf, client = client, target = target, instruction = instruction, message = '' }
+  local asked = { instruction = instruction, jobId = job.id, again = again }
+  local params = vim.tbl_extend('error', target.params, asked)
   jobs[buf] = job
   watch(job)
   -- The buffer's number, never 0: Neovim sends the changes that it still holds back only for a real number.
@@ -263,6 +272,19 @@ function M.cancel()
   if job then
     drop(job)
     say('cancelled')
+  end
+end
+
+--- Repeat the rewrite that changed nothing, in firmer words.
+function M.again()
+  local buf = vim.api.nvim_get_current_buf()
+  local last = unchanged[buf]
+  if not last then
+    say('no rewrite to try again in this buffer', vim.log.levels.WARN)
+  elseif last.target.params.textDocument.version ~= vim.lsp.util.buf_versions[buf] then
+    say('the buffer has changed since: use :Stet', vim.log.levels.WARN)
+  else
+    rewrite(last.target, last.instruction, true)
   end
 end
 
