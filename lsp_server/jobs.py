@@ -112,9 +112,11 @@ class Job:
         return self.stands(snapshot)
 
     def stands(self, snapshot: Snapshot) -> bool:
-        """Whether the region is whole lines of the document, and the same ones as ever."""
-        is_aligned = self.start in snapshot.starts and (self.end in snapshot.starts or self.end == len(snapshot.text))
-        return is_aligned and snapshot.text[self.start : self.end] == "".join(self.lines)
+        """Whether the region is still what it was: whole lines, if it was that, and the same text."""
+        form = self.writing.form
+        begins = form.head or self.start in snapshot.starts
+        ends = form.tail or self.end in snapshot.starts or self.end == len(snapshot.text)
+        return bool(begins and ends) and snapshot.text[self.start : self.end] == "".join(self.lines)
 
     def chosen(self, ids: Sequence[int] | None) -> list[Hunk]:
         """The hunks with these ids (None: all)."""

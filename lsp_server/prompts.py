@@ -83,12 +83,13 @@ class Prompt:
 
 def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Prompt:
     """The prompt for a region; an empty task gives the part that is known before the instruction is."""
-    form = Form.of(snapshot.text[region.start : region.end])
+    text = snapshot.text
+    form = Form.of(text[region.start : region.end], text[: region.start], text[region.end :])
     source = "".join(form.source)
-    fence = fence_for(snapshot.text)
+    fence = fence_for(text)
     name = FENCE_NAMES.get(snapshot.language_id, snapshot.language_id)
     parts = [f"File: {path}"]
-    context = _context(snapshot, region)
+    context = _context(snapshot, region, form)
     if context:
         parts.append(f"The rest of the file, for reference only:\n{fence}{name}\n{context}{fence}")
     title = f"The code to edit, which stands at {HOLE}" if context else "The code to edit"
@@ -99,7 +100,7 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
         prediction=f"{fence}{name}\n{source}{fence}",
         fence=fence,
         form=form,
-        outside=[*snapshot.lines[: region.first], *snapshot.lines[region.last :]],
+        outside=[*snapshot.lines[: region.first], form.head, form.tail, *snapshot.lines[region.last :]],
         file_type=snapshot.language_id or "plaintext",
         # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
         max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,
@@ -112,7 +113,7 @@ def _wanted(form: Form, context: str) -> str:
         return "the edited code only"
     lines = [line.strip() for line in form.source if line.strip()]
     if len(lines) == 1:
-        return "this line only, edited"
+        return f"this {'part of the ' * bool(form.head or form.tail)}line only, edited"
     # A bracket alone says nothing of where the end is: the model would stop at the first one.
     tail = next(n for n in range(len(lines) - 1, -1, -1) if n == 0 or sum(map(str.isalnum, lines[n])) > 3)
     return f"this part only, edited, from `{lines[0][:100]}` to `{' '.join(lines[tail:])[-100:]}`"
@@ -148,7 +149,7 @@ def fence_for(text: str) -> str:
     return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
 
 
-def _context(snapshot: Snapshot, region: Region) -> str:
+def _context(snapshot: Snapshot, region: Region, form: Form) -> str:
     """The file around the region, as much as there is room for; empty if there is nothing to see."""
     lines = [line.rstrip("\r\n") + "\n" for line in snapshot.lines]
     first, last = region.first, region.last
@@ -162,5 +163,6 @@ def _context(snapshot: Snapshot, region: Region) -> str:
         if last < len(lines):
             last += 1
             room -= len(lines[last - 1])
-    before, after = "".join(lines[first : region.first]), "".join(lines[region.last : last])
-    return "" if is_blank(before + after) else f"{before}{HOLE}\n{after}".removeprefix(BOM)
+    before = "".join(lines[first : region.first]) + form.head
+    after = form.tail + "\n" + "".join(lines[region.last : last])
+    return "" if is_blank(before + after) else f"{before}{HOLE}{after}".removeprefix(BOM)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lsp_server.edits import Hunk, StreamDiff
 from lsp_server.engine_client import Event
-from lsp_server.form import plain
+from lsp_server.form import Reindent
 from lsp_server.guards import Cleaner, check_answer, check_bounds
 from lsp_server.progress import Meter
 from lsp_server.prompts import Prompt
@@ -28,7 +28,7 @@ class Writing:
         self._answer: list[str] = []
         self._cleaner = Cleaner(prompt.fence, source)
         self._diff = StreamDiff(source)
-        self._excess: str | None = None
+        self._reindent = Reindent(self.form)
 
     @property
     def line(self) -> int:
@@ -48,11 +48,10 @@ class Writing:
         self.hunks += [self.form.restore_hunk(hunk) for hunk in self._diff.hunks[len(self.hunks) :]]
 
     def _add(self, lines: Sequence[str]) -> None:
-        if not lines:
-            return
-        if self._excess is None:
-            self._excess = self.form.align(lines[0])
-        lines = [plain(line.removeprefix(self._excess)) for line in lines]
+        lines = [self._reindent.line(line) for line in lines]
         self._answer += lines
-        self.new_lines += [self.form.restore(line) for line in lines]
+        new = [self.form.restore(line) for line in lines]
+        if not self.new_lines:
+            new[:1] = map(self.form.with_lead, new[:1])
+        self.new_lines += new
         self._diff.feed(lines)

@@ -20,7 +20,17 @@ FLOORS = {
         ("server",),
         ("rewrite", "code_actions", "accept", "protocol", "workdone"),
         ("session", "jobs", "writing", "edits", "prompts", "form", "guards"),
-        ("documents", "scopes", "progress", "settings", "engine_client", "languages", "compare"),
+        (
+            "documents",
+            "scopes",
+            "syntax",
+            "indentation",
+            "progress",
+            "settings",
+            "engine_client",
+            "languages",
+            "compare",
+        ),
     ),
     "speculation": (
         ("cli",),
@@ -43,6 +53,8 @@ HOMES = {
     "sqlite_utils": ("speculation/acceptance.py",),
     "sqlite3": ("speculation/acceptance.py",),
     "matplotlib": ("speculation/cli/plot.py",),
+    "tree_sitter": ("lsp_server/syntax.py", "lsp_server/scopes.py"),
+    "tree_sitter_language_pack": ("lsp_server/syntax.py",),
     "rapidfuzz": ("speculation/alignment.py", "lsp_server/"),
     "pygls": ("lsp_server/",),
     "lsprotocol": ("lsp_server/",),
@@ -166,8 +178,8 @@ def test_no_file_is_longer_than_a_reader_can_hold() -> None:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("lsp_server.server", {"torch", "transformers", "starlette", "uvicorn", "sqlite_utils"}),
-        ("lsp_server.cli", {"torch", "transformers", "starlette", "uvicorn"}),
+        ("lsp_server.server", {"tree_sitter", "torch", "transformers", "starlette", "uvicorn", "sqlite_utils"}),
+        ("lsp_server.cli", {"tree_sitter", "torch", "transformers", "starlette", "uvicorn"}),
         ("speculation.config", {"torch", "transformers", "starlette", "sqlite_utils"}),
         ("speculation.serving.process", {"torch", "transformers", "starlette", "uvicorn"}),
         ("speculation.serving.app", {"torch", "transformers"}),

@@ -1,0 +1,167 @@
+"""Syntax trees: what stands around a place in a text, and whether an edit broke it.
+
+The grammars come in the wheel of tree-sitter-language-pack: nothing is fetched. They are imported when they are first
+needed, so that they cost the server's start nothing.
+"""
+
+import ast
+import re
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, cast, get_args
+
+from lsp_server.documents import Edit, Snapshot
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+GRAMMARS = {
+    "cs": "csharp",
+    "cuda-cpp": "cuda",
+    "emacs-lisp": "elisp",
+    "javascriptreact": "javascript",
+    "jsonc": "json",
+    "lisp": "commonlisp",
+    "makefile": "make",
+    "objective-c": "objc",
+    "plaintex": "latex",
+    "proto3": "proto",
+    "sh": "bash",
+    "shellscript": "bash",
+    "systemverilog": "verilog",
+    "tex": "latex",
+    "typescriptreact": "tsx",
+    "zsh": "bash",
+}
+"""Editors' language ids whose grammar has another name."""
+
+WINDOW = 25_000
+"""So many characters on both sides of a place are parsed: some 700 lines and ten milliseconds each."""
+MAX_CHARS = 200_000
+"""Of what is between: to parse more would take too long."""
+CHUNK = 4096
+"""So many bytes at a time are handed to the parser: in between other threads get their turn."""
+LONE_CR = re.compile(r"\r(?!\n)")
+GAP = re.compile(r"\n[ \t\r]*\n(?=[^\s)}\]])")
+"""Blank lines before a line without indentation: a good place to cut."""
+
+
+class Syntax:
+    """The tree of a text around a place. Offsets are the text's, in code points."""
+
+    def __init__(self, language: "Language", text: str, start: int, end: int) -> None:
+        from tree_sitter import Parser
+
+        self._origin, stop = _window(text, start, end)
+        # Grammars know no line that ends at \r alone; nothing may change its place.
+        part = LONE_CR.sub("\n", text[self._origin : stop])
+        self._data = part.encode("utf-8", "replace")
+        self._is_ascii = len(self._data) == len(part)
+        self.root = Parser(language).parse(lambda at, _: self._data[at : at + CHUNK]).root_node
+
+    def path(self, offset: int) -> "list[Node]":
+        """The nodes around a character, from the root to the leaf."""
+        at = self._byte(offset)
+        cursor = self.root.walk()
+        path = [self.root]
+        while cursor.goto_first_child_for_byte(at) is not None:
+            node = cursor.node
+            if node is None or node.start_byte > at:
+                break
+            path.append(node)
+        return path
+
+    def start(self, node: "Node") -> int:
+        """Where a node begins."""
+        return self._offset(node.start_byte)
+
+    def end(self, node: "Node") -> int:
+        """Where a node ends, without the blanks and line ends that some grammars take in."""
+        return self._offset(node.start_byte + len(self._data[node.start_byte : node.end_byte].rstrip()))
+
+    def top_level(self, start: int, end: int) -> tuple[int, int]:
+        """The ends of all that stands at top level and touches start:end."""
+        first, last = self._byte(start), self._byte(end)
+        touched = [node for node in self.root.children if node.end_byte >= first and node.start_byte <= last]
+        return min([start, *map(self.start, touched)]), max([end, *map(self.end, touched)])
+
+    def count_errors(self, start: int, end: int) -> int:
+        """How many places in start:end, or at its ends, don't parse."""
+        first, last = self._byte(start), self._byte(end)
+        count, nodes = 0, [self.root]
+        while nodes:
+            node = nodes.pop()
+            if node.end_byte >= first and node.start_byte <= last:
+                count += node.is_error or node.is_missing
+                nodes += [child for child in node.children if child.has_error]
+        return count
+
+    def _byte(self, offset: int) -> int:
+        at = offset - self._origin
+        if self._is_ascii:
+            return at
+        # A code point has at most four bytes: enough of them to find the first `at` code points.
+        return len(self._data[: 4 * at].decode("utf-8", "ignore")[:at].encode("utf-8"))
+
+    def _offset(self, byte: int) -> int:
+        return self._origin + (byte if self._is_ascii else len(self._data[:byte].decode("utf-8")))
+
+
+def parse(snapshot: Snapshot, start: int, end: int) -> Syntax | None:
+    """The syntax tree around start:end; None if there is no grammar for the language, or too much to parse."""
+    language = _language(GRAMMARS.get(snapshot.language_id, snapshot.language_id))
+    if language is None or end - start > MAX_CHARS:
+        return None
+    return Syntax(language, snapshot.text, start, end)
+
+
+def breaks(snapshot: Snapshot, edit: Edit) -> bool:
+    """Whether a document parses before an edit and not after it; in a broken one: whether it adds errors there."""
+    after = Snapshot(snapshot.uri, snapshot.version, edit.apply(snapshot.text), snapshot.language_id)
+    new_end = edit.start + len(edit.new_text)
+    old, new = parse(snapshot, edit.start, edit.end), parse(after, edit.start, new_end)
+    if old is None or new is None:
+        return False
+    if old.root.has_error:
+        return new.count_errors(edit.start, new_end) > old.count_errors(edit.start, edit.end)
+    if new.root.has_error or snapshot.language_id != "python":
+        return new.root.has_error
+    # Python's grammar takes a body without indentation for an empty one.
+    start, end = old.top_level(edit.start, edit.end)
+    grown = len(edit.new_text) - (edit.end - edit.start)
+    return _is_badly_indented(after.text[start : end + grown]) and not _is_badly_indented(snapshot.text[start:end])
+
+
+def _is_badly_indented(python: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(python)
+    except IndentationError:
+        return True
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # Perhaps a newer Python than ours, or no text for it at all.
+        return False
+    return False
+
+
+@cache
+def _language(grammar: str) -> "Language | None":
+    import tree_sitter_language_pack as pack
+
+    # Asked by name, the package would look for a file of that name: only for those that it knows.
+    if grammar not in get_args(pack.SupportedLanguage):
+        return None
+    return pack.get_language(cast("pack.SupportedLanguage", grammar))
+
+
+def _window(text: str, start: int, end: int) -> tuple[int, int]:
+    """The part of a text to parse for start:end: all of it if it is short, else cut between definitions."""
+    first, last = 0, len(text)
+    if start > WINDOW:
+        gap = GAP.search(text, start - WINDOW, start)
+        first = gap.end() if gap else start - WINDOW
+    if len(text) - end > WINDOW:
+        gap = GAP.search(text, end + WINDOW // 2, end + WINDOW)
+        last = gap.start() + 1 if gap else end + WINDOW
+    return first, last
