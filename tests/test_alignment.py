@@ -4,7 +4,7 @@ import time
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from speculation.alignment import WINDOW, Aligner
@@ -178,7 +178,6 @@ def test_a_place_in_a_long_source_is_found_soon() -> None:
 few = st.lists(st.integers(0, 3), max_size=30)
 
 
-@settings(deadline=None)
 @given(few, few)
 def test_a_place_is_in_the_source_and_its_match_is_true(source: list[int], output: list[int]) -> None:
     aligner = Aligner(source)
@@ -192,7 +191,6 @@ def test_a_place_is_in_the_source_and_its_match_is_true(source: list[int], outpu
         assert source[place.position - n : place.position] == output[i - n : i]
 
 
-@settings(deadline=None)
 @given(few, few, few)
 def test_one_block_replaced_is_found_again(before: list[int], new: list[int], rest: list[int]) -> None:
     """Behind the new text, six tokens that occur once are enough to follow to the end."""
@@ -206,7 +204,6 @@ def test_one_block_replaced_is_found_again(before: list[int], new: list[int], re
         aligner.observe([rest[i]])
 
 
-@settings(deadline=None)
 @given(few, few, few, st.integers(0, 9))
 def test_a_fork_does_as_the_original_would_and_leaves_it_alone(
     source: list[int], output: list[int], supposed: list[int], n: int

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 import tiny
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import RepetitionPenaltyLogitsProcessor
 
@@ -32,7 +32,7 @@ N_NEW = 24
 BUDGET = 1 << 20
 GREEDY = Sampling()
 # Derandomized: in float32 a near-tie may fall either way with the shape of a pass; these examples have none.
-lossless = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+lossless = settings(derandomize=True, max_examples=100)
 
 tokens = st.lists(st.integers(0, N_VOCAB - 1), max_size=12).map(tuple)
 prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=16).map(tuple)

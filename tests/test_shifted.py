@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from speculation.acceptance import Store
@@ -174,7 +174,6 @@ words = st.lists(st.sampled_from(["a\n", "  b\n", "    c\n", "    a\n", "\n", " 
 )
 
 
-@settings(deadline=None)
 @given(words, words, words)
 def test_a_fork_does_as_the_original_would_and_leaves_it_alone(source: str, output: str, supposed: str) -> None:
     original, witness = after(source, output, BEFORE), after(source, output, BEFORE)

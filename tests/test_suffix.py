@@ -1,7 +1,7 @@
 """The suffix automaton agrees with a search by brute force, and prompt lookup with transformers' rule."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from speculation.drafters.lookup import PromptLookupDrafter
@@ -29,7 +29,6 @@ def check(text: list[int]) -> None:
         assert start in ends if n else start == 0
 
 
-@settings(deadline=None, max_examples=300)
 @given(texts)
 def test_the_match_is_the_longest_and_truly_occurred_before(text: list[int]) -> None:
     check(text)
@@ -42,7 +41,6 @@ def test_repetitive_texts(text: list[int]) -> None:
     check(text)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_the_match_is_the_last_occurrence_where_text_is_not_very_repetitive(text: list[int]) -> None:
     automaton = SuffixAutomaton()
@@ -68,7 +66,6 @@ def test_a_draft_is_what_followed() -> None:
     assert drafter.propose(9).token_ids == (2, 3, 4, 7, 9)
 
 
-@settings(deadline=None, max_examples=300)
 @given(texts, texts)
 def test_a_fork_finds_the_longest_match_in_the_text_known_and_leaves_the_original_alone(
     text: list[int], supposed: list[int]
@@ -105,7 +102,6 @@ def test_nothing_is_drafted_from_nothing() -> None:
     assert PromptLookupDrafter([1], 2, 10).propose(5).token_ids == ()
 
 
-@settings(deadline=None)
 @given(texts, st.integers(1, 4), st.integers(1, 6))
 def test_prompt_lookup_takes_the_leftmost_match_of_the_longest_n_gram(
     text: list[int], n_gram: int, n_copied: int
