@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -21,6 +21,7 @@ from lsp_server.compare import comparison
 from lsp_server.documents import Snapshot, is_blank
 from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Request
+from lsp_server.guards import AnswerWarning
 from lsp_server.languages import language_of
 from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, lines_region
@@ -91,7 +92,8 @@ def asks_for_rewrite(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @asks_for_rewrite
 @click.option("--write", is_flag=True, help="Put the new text into FILE.")
-@click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, stats.")
+@click.option("--force", is_flag=True, help="With --write: also when there is a warning, as that code was lost.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, warnings, stats.")
 @click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")
 @click.option("--compare", is_flag=True, help="Then do it again by plain decoding, and show both side by side.")
 @click.option(
@@ -110,6 +112,7 @@ def rewrite(
     lines: tuple[int, int] | None,
     model: str,
     write: bool,
+    force: bool,
     as_json: bool,
     no_draft: bool,
     compare: bool,
@@ -120,6 +123,8 @@ def rewrite(
     """Rewrite FILE as INSTRUCTION says, and print the change as a unified diff."""
     if temperature is None:
         temperature = AGAIN_TEMPERATURE if again else 0.0
+    if force and not write:
+        raise click.UsageError("--force says how to --write; give both, or neither")
     options = Options(model, not no_draft, temperature, seed, write, as_json, is_shown=not as_json)
     snapshot = read_file(file)
     region = find_lines(snapshot, lines, file)
@@ -128,27 +133,34 @@ def rewrite(
     table = None
     printer = Printer(options)
     try:
-        hunks, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options, printer))
+        hunks, warnings, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options, printer))
         if compare:
             click.echo(f"{figures(hunks, stats)}\nThe same by plain decoding, which takes a while:", err=True)
             plain = replace(options, draft=False, is_shown=False)
-            plain_hunks, plain_stats = asyncio.run(write_diff(snapshot, region, prompt, file, plain, Printer(plain)))
-            table = comparison(stats, plain_stats, plain_hunks == hunks)
+            written = asyncio.run(write_diff(snapshot, region, prompt, file, plain, Printer(plain)))
+            table = comparison(stats, written.stats, written.hunks == hunks)
     except KeyboardInterrupt:
         click.echo("stet: stopped; nothing was changed", err=True)
         raise SystemExit(130) from None
     new_text = "".join(apply_hunks(snapshot.lines, hunks))
-    if options.write and hunks:
+    is_held_back = write and bool(warnings) and not force
+    if write and hunks and not is_held_back:
         replace_file(file, snapshot.text, new_text)
     if options.json:
         diff = UnifiedDiff(file.as_posix().lstrip("/"), snapshot.lines)
         pieces = [*diff.feed(hunks, 0), *diff.finish()]
-        printer.print(json.dumps({"diff": "".join(pieces), "new_text": new_text, "stats": stats}) + "\n")
+        said = [warning._asdict() for warning in warnings]
+        answer = {"diff": "".join(pieces), "new_text": new_text, "warnings": said, "stats": stats}
+        printer.print(json.dumps(answer) + "\n")
     printer.check()
     if table is None:
         click.echo(figures(hunks, stats), err=True)
     else:
         Console(stderr=True).print(table)
+    for warning in warnings:
+        click.echo(f"warning: {warning.message}", err=True)
+    if is_held_back:
+        raise StetError(f"{file} was not written, because of the warning; to write it all the same, add --force")
 
 
 class Printer:
@@ -215,10 +227,18 @@ def find_lines(snapshot: Snapshot, lines: tuple[int, int] | None, file: Path) ->
     return region
 
 
+class Written(NamedTuple):
+    """What became of a rewrite: hunks on the file's lines, and figures."""
+
+    hunks: list[Hunk]
+    warnings: list[AnswerWarning]
+    stats: dict[str, Any]
+
+
 async def write_diff(
     snapshot: Snapshot, region: Region, prompt: Prompt, file: Path, options: Options, printer: Printer
-) -> tuple[list[Hunk], dict[str, Any]]:
-    """Have the model write, print the diff as it comes; returns the hunks on the file's lines, and figures."""
+) -> Written:
+    """Have the model write, print the diff as it comes."""
     client = EngineClient(Settings(model=options.model))
     request = Request(
         prompt.messages,
@@ -244,7 +264,7 @@ async def write_diff(
                 hunks += fresh
                 printer.show(diff.feed(fresh, writing.line + region.first))
     printer.show(diff.finish())
-    return hunks, writing.meter.final()
+    return Written(hunks, writing.warnings, writing.meter.final())
 
 
 @contextmanager

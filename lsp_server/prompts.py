@@ -75,8 +75,13 @@ class Prompt:
     prediction: str
     fence: str
     form: Form
-    outside: list[str]
-    """The lines before and after the region."""
+    task: str
+    """The instruction in words."""
+    echoes: frozenset[str]
+    """Lines of the prompt that a model may repeat before the code."""
+    before: list[str]
+    after: list[str]
+    """The lines of the document around the region."""
     file_type: str
     max_tokens: int
 
@@ -100,7 +105,10 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
         prediction=f"{fence}{name}\n{source}{fence}",
         fence=fence,
         form=form,
-        outside=[*snapshot.lines[: region.first], form.head, form.tail, *snapshot.lines[region.last :]],
+        task=task,
+        echoes=frozenset([f"File: {path}", *(f"Instruction: {line}" for line in task.splitlines()[:1])]),
+        before=snapshot.lines[: region.first],
+        after=snapshot.lines[region.last :],
         file_type=snapshot.language_id or "plaintext",
         # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
         max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,

@@ -197,7 +197,7 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
 
     def report_when_due(job: Job) -> None:
         if throttle.is_due(job.writing.meter.state):
-            session.say_progress(job, job.writing.meter.state, job.writing.meter.message())
+            session.say_progress(job, job.writing.meter.state, job.writing.message())
             report(job)
 
     try:
@@ -211,7 +211,7 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
         raise
     if not job.is_proposed:
         session.jobs.remove(job)
-    _say_end(session, job, "done", job.writing.meter.message())
+    _say_end(session, job, "done", job.writing.message())
     return _result(session, job)
 
 
@@ -233,6 +233,7 @@ def _result(session: Session, job: Job) -> dict[str, Any]:
         "range": snapshot.range(job.start, job.end, session.encoding),
         "hunks": session.hunks_json(job, job.hunks),
         "newText": "".join(apply_hunks(job.lines, job.hunks)),
+        "warnings": [warning._asdict() for warning in job.writing.warnings],
         "stats": job.writing.meter.final(),
     }
 

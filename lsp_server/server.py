@@ -15,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 
 from lsp_server import code_actions, workdone
 from lsp_server.accept import accept
+from lsp_server.confirm import confirmed
 from lsp_server.jobs import Cancelled
 from lsp_server.protocol import StetProtocol, leave
 from lsp_server.rewrite import Params, prepare, reject, run_job, start_job
@@ -159,7 +160,11 @@ async def run_command(server: StetServer, given: lsp.ExecuteCommandParams) -> di
                 return {"status": "unchanged", "applied": False}
             token = await workdone.create_token(server.work_done_progress, server.client_capabilities)
             result = await run_with_bar(server, Params.of({**arguments[0], "again": True, "workDoneToken": token}))
-        answer = await accept(server.session, server.workspace_apply_edit_async, result["jobId"], None)
+        apply = await confirmed(server, [warning["message"] for warning in result["warnings"]])
+        if apply is None:
+            reject(server.session, result["jobId"])
+            return {"status": "proposed", "applied": False}
+        answer = await accept(server.session, apply, result["jobId"], None)
     except JsonRpcException as error:
         if error.code == lsp.LSPErrorCodes.RequestCancelled:
             return {"status": "cancelled", "applied": False}

@@ -88,6 +88,7 @@ class Session:
             "hunks": self.hunks_json(job, job.hunks),
             "line": snapshot.position(job.offset(job.writing.line), self.encoding)["line"],
             "text": "".join(job.writing.new_lines),
+            "warnings": [warning._asdict() for warning in job.writing.warnings],
             "message": message,
         }
         self.notify(PROGRESS, fields | job.writing.meter.fields())

@@ -1,13 +1,22 @@
 """One answer of the model turned into hunks, while it streams. The command line uses it alone; knows no document."""
 
+import re
 from collections.abc import Sequence
 
+from lsp_server.cleaning import AnswerLines, Cleaner
 from lsp_server.edits import Hunk, StreamDiff
 from lsp_server.engine_client import Event
 from lsp_server.form import Reindent
-from lsp_server.guards import Cleaner, check_answer, check_bounds
+from lsp_server.guards import AnswerWarning, check_complete, check_filled, check_line, lost_code
 from lsp_server.progress import Meter
 from lsp_server.prompts import Prompt
+from lsp_server.runaway import Runaway
+from lsp_server.surroundings import RepeatedHead, RepeatedTail, repeated
+
+ABOUT_BLANKS = re.compile(r"white ?space|trailing|\bblanks?\b|\bspaces?\b|\bbreaks?\b", re.IGNORECASE)
+"""Words of an instruction that may want blanks at the ends of lines to change."""
+
+BLANKS = " \t\n"
 
 
 class Writing:
@@ -15,7 +24,7 @@ class Writing:
 
     def __init__(self, prompt: Prompt) -> None:
         self.form = prompt.form
-        self._outside = prompt.outside
+        self._prompt = prompt
         source = self.form.source
         self.meter = Meter(
             prompt_bytes=sum(len(message["content"].encode("utf-8", "surrogatepass")) for message in prompt.messages),
@@ -25,8 +34,19 @@ class Writing:
         """The new lines so far, in the document's form."""
         self.hunks: list[Hunk] = []
         """Final hunks on form.lines."""
+        self.warnings: list[AnswerWarning] = []
+        """What the user should know before accepting; complete when the answer is."""
         self._answer: list[str] = []
-        self._cleaner = Cleaner(prompt.fence, source)
+        self._lines = AnswerLines()
+        file = [*prompt.before, *self.form.lines, *prompt.after]
+        self._known = {line.strip() for line in file}
+        self._runaway = Runaway(file, source)
+        self._cleaner = Cleaner(prompt.fence, source, prompt.echoes)
+        self._head = RepeatedHead(prompt.before, source)
+        self._tail = RepeatedTail(prompt.after, source, self.form.indent)
+        # Models drop blanks at the ends of lines, or add some: a line that is the same but for them was left alone.
+        self._left_alone = {} if ABOUT_BLANKS.search(prompt.task) else {line.rstrip(BLANKS): line for line in source}
+        self._source = set(source)
         self._diff = StreamDiff(source)
         self._reindent = Reindent(self.form)
 
@@ -35,20 +55,40 @@ class Writing:
         """The line of the region that writing has reached: all before it is final."""
         return self.form.first + self._diff.line
 
+    def message(self) -> str:
+        """The state in words; once all is written, the warnings first."""
+        return "; ".join([*(f"warning: {warning.message}" for warning in self.warnings), self.meter.message()])
+
     def take(self, event: Event) -> None:
-        """The next event of the engine. Raises BadAnswer at the end if the answer can't be used."""
+        """The next event of the engine. Raises BadAnswer if the answer can't be used."""
         self.meter.take(event)
-        self._add(self._cleaner.feed(event.text))
+        lines = self._lines.feed(event.text)
+        self._runaway.check(lines, self._lines.pending)
+        self._add(self._head.feed(self._cleaner.feed(lines)))
         if event.state == "end":
-            if event.finish_reason != "length":
-                self._add(self._cleaner.finish())
-            check_answer(self.form.source, self._answer, event.finish_reason)
-            check_bounds(self.form.source, self._outside, self._answer)
-            self._diff.finish()
+            self._finish(event.finish_reason)
         self.hunks += [self.form.restore_hunk(hunk) for hunk in self._diff.hunks[len(self.hunks) :]]
 
+    def _finish(self, finish_reason: str | None) -> None:
+        check_complete(finish_reason)
+        code = [*self._cleaner.feed(self._lines.finish()), *self._cleaner.finish()]
+        self._add([*self._head.feed(code), *self._head.finish()])
+        self._compare(self._tail.finish())
+        check_filled(self._answer)
+        source, hunks, prompt = self.form.source, self._diff.finish(), self._prompt
+        self.warnings += [
+            *lost_code(source, hunks, prompt.task),
+            *repeated(source, hunks, prompt.before, prompt.after),
+        ]
+
     def _add(self, lines: Sequence[str]) -> None:
-        lines = [self._reindent.line(line) for line in lines]
+        self._compare(self._tail.feed(self._reindent.line(line) for line in lines))
+
+    def _compare(self, lines: Sequence[str]) -> None:
+        lines = [line if line in self._source else self._left_alone.get(line.rstrip(BLANKS), line) for line in lines]
+        for line in lines:
+            if line.strip() not in self._known:
+                check_line(line, self._prompt.task)
         self._answer += lines
         new = [self.form.restore(line) for line in lines]
         if not self.new_lines:

@@ -18,8 +18,19 @@ FLOORS = {
     "lsp_server": (
         ("cli", "command", "verify", "__main__"),
         ("server",),
-        ("rewrite", "code_actions", "accept", "protocol", "workdone"),
-        ("session", "jobs", "writing", "edits", "prompts", "form", "guards"),
+        ("rewrite", "code_actions", "accept", "confirm", "protocol", "workdone"),
+        (
+            "session",
+            "jobs",
+            "writing",
+            "edits",
+            "prompts",
+            "form",
+            "guards",
+            "cleaning",
+            "surroundings",
+            "runaway",
+        ),
         (
             "documents",
             "scopes",
@@ -30,6 +41,7 @@ FLOORS = {
             "engine_client",
             "languages",
             "compare",
+            "placeholders",
         ),
     ),
     "speculation": (

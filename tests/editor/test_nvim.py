@@ -217,6 +217,15 @@ def test_without_auto_accept_the_user_decides(editor: Editor) -> None:
     editor.wait_for_text("# above\n" + renamed(CODE))
 
 
+def test_with_a_warning_the_user_decides(editor: Editor) -> None:
+    editor.type(":4,8Stet s/y = x[^~]*return y//<CR>")
+    editor.wait_for_message("the model left off the last 3 lines")
+    assert editor.text() == CODE
+    assert editor.marks() > 0
+    editor.type(":StetAccept<CR>")
+    editor.wait_for_text(CODE[: CODE.index("    y = x")] + CODE[CODE.index("\n\ndef rest") :])
+
+
 def test_a_key_between_accept_and_edit_costs_nothing(editor: Editor) -> None:
     """The edit is for a version that is gone by then: refused, asked for again, applied."""
     editor.lua(

@@ -6,7 +6,7 @@ local range = require('stet.range')
 local M = {}
 
 ---@class stet.Config vim.g.stet
----@field auto_accept? boolean apply a rewrite as soon as it is done (default true)
+---@field auto_accept? boolean apply a rewrite as soon as it is done, unless it has warnings (default true)
 
 ---@class stet.Target what a rewrite is asked of
 ---@field client vim.lsp.Client
@@ -113,11 +113,14 @@ local function on_answer(job, err, result)
     close(job)
     unchanged[job.buf] = job
     say('nothing to change (:StetAgain tries once more)')
-  elseif M.config().auto_accept then
+  elseif M.config().auto_accept and #result.warnings == 0 then
     accept(job)
   else
     local message = job.message .. ' (:StetAccept or :StetReject)'
     preview.draw(job.buf, vim.tbl_extend('force', result, { message = message }))
+    if #result.warnings > 0 then
+      say(message, vim.log.levels.WARN)
+    end
   end
 end
 
