@@ -45,10 +45,11 @@ def check_complete(finish_reason: str | None) -> None:
         )
 
 
-def check_line(line: str, task: str) -> None:
-    """Raise BadAnswer for a line, new to the file, that stands for code; the user may have asked for such words."""
-    if is_placeholder(line) and line.strip() not in task:
-        raise BadAnswer(f"the model left code out (it wrote {line.strip()[:80]!r}); select fewer lines and try again")
+def check_line(line: str, file: Sequence[str], task: str) -> None:
+    """Raise BadAnswer for a line that stands for code, unless the file or the instruction has the same words."""
+    text = line.strip()
+    if is_placeholder(line) and text not in task and all(text != known.strip() for known in file):
+        raise BadAnswer(f"the model left code out (it wrote {text[:80]!r}); select fewer lines and try again")
 
 
 def check_filled(answer: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ FRAMED = re.compile(rf"({FRAME})(.*?)({FRAME})")
 DOTS = re.compile(r"\.{3}|…")
 ONLY_DOTS = re.compile(r"[\[(<{\s]*(?:\.{3,6}|…{1,3})[\])>}\s]*")
 HOLE = re.compile(r"\[(?:\.{3}|…)\]")
-FRAMED_WORDS = re.compile(r"\s*(?:(?:\.{3}|…)\s|[\[(<](?=\S+ \S+ ))")
+FRAMED_WORDS = re.compile(r"(?!.*[\"'`=;])\s*(?:(?:\.{3}|…)\s|[\[(<](?=\S+ \S+ ))")
 """What may be a placeholder without being a comment: `...rest` is code."""
 
 NOUN = (

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 
 from lsp_server.guards import BadAnswer
@@ -28,19 +29,26 @@ class Runaway:
     """
 
     def __init__(self, file: Sequence[str], source: Sequence[str]) -> None:
-        self._text = "".join(file)
-        lines = [line.strip() for line in file]
-        self._counts = Counter(lines)
-        self._runs: Counter[str] = Counter()
-        """How often a line stands in the file in a row."""
-        for line, run in groupby(lines):
-            self._runs[line] = max(self._runs[line], sum(1 for _ in run))
+        self._file = file
         self._longest = sum(map(len, source)) + 2 * max(map(len, file), default=0) + ROOM
         self._lines: list[str] = []
         self._places: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=PLACES))
         self._repeats: dict[int, int] = {}
         """For a distance: how many lines up to the last one are the same as the line so far before each."""
         self._n_checked = 0
+
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        """How often the file has a line."""
+        return Counter(line.strip() for line in self._file)
+
+    @cached_property
+    def _runs(self) -> Counter[str]:
+        """How often the file has a line in a row."""
+        runs: Counter[str] = Counter()
+        for line, run in groupby(line.strip() for line in self._file):
+            runs[line] = max(runs[line], sum(1 for _ in run))
+        return runs
 
     def check(self, lines: Iterable[str], pending: str) -> None:
         """The next lines of the answer, and the one that is being written. Raises BadAnswer."""
@@ -73,7 +81,7 @@ class Runaway:
     def _check_line(self, line: str) -> None:
         end = line[-CHARS:]
         is_loop = len(end) == CHARS and any(end[period:] == end[:-period] for period in range(1, PERIOD + 1))
-        if (is_loop and end not in self._text) or len(line) > self._longest:
+        if (is_loop and end not in "".join(self._file)) or len(line) > self._longest:
             raise _ran_away("it wrote a line without an end")
 
 

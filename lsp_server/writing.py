@@ -38,9 +38,8 @@ class Writing:
         """What the user should know before accepting; complete when the answer is."""
         self._answer: list[str] = []
         self._lines = AnswerLines()
-        file = [*prompt.before, *self.form.lines, *prompt.after]
-        self._known = {line.strip() for line in file}
-        self._runaway = Runaway(file, source)
+        self._file = [*prompt.before, *self.form.lines, *prompt.after]
+        self._runaway = Runaway(self._file, source)
         self._cleaner = Cleaner(prompt.fence, source, prompt.echoes)
         self._head = RepeatedHead(prompt.before, source)
         self._tail = RepeatedTail(prompt.after, source, self.form.indent)
@@ -87,8 +86,8 @@ class Writing:
     def _compare(self, lines: Sequence[str]) -> None:
         lines = [line if line in self._source else self._left_alone.get(line.rstrip(BLANKS), line) for line in lines]
         for line in lines:
-            if line.strip() not in self._known:
-                check_line(line, self._prompt.task)
+            if line not in self._source:
+                check_line(line, self._file, self._prompt.task)
         self._answer += lines
         new = [self.form.restore(line) for line in lines]
         if not self.new_lines:

@@ -118,6 +118,8 @@ const { a, ...rest } = props;
 return { ...previous, x: 1 };
 fn(...other)
 [remaining]
+["pdf"] = "[PDF file omitted]",
+(the rest of code) = x
 (existing)
 # The rest of the arguments are passed on.
 # Handles the rest of the file after its header.
