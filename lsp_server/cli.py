@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from speculation import logs
 from speculation.cli import LAZY, LazyGroup
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -31,9 +32,7 @@ def main() -> None:
 def lsp(stdio: bool, log_file: Path | None, log_level: str) -> None:
     """Run the language server; editors start it."""
     try:
-        logging.basicConfig(
-            filename=log_file, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        logs.begin(getattr(logging, log_level.upper()), log_file)
     except OSError as error:
         raise click.UsageError(f"can't log to {log_file}: {error.strerror}") from None
     # pygls logs whole messages, the user's text among them; what matters of it the server logs itself.

@@ -1,27 +1,31 @@
 """Code actions from the text alone, in milliseconds: the model is asked only when one is chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types as lsp
 
-from lsp_server.prompts import RECIPES
+from lsp_server.prompts import Recipe
 
 COMMAND = "stet.rewrite"
 REWRITE = "refactor.rewrite.stet"
 QUICKFIX = "quickfix.stet"
 
 
-def code_actions(params: lsp.CodeActionParams, *, is_tagged: bool) -> list[lsp.CodeAction]:
-    """What is on offer for a range. is_tagged: the client knows the tag LLMGenerated."""
+def code_actions(
+    params: lsp.CodeActionParams, recipes: Mapping[str, Recipe], language_id: str, *, is_tagged: bool
+) -> list[lsp.CodeAction]:
+    """What is on offer for a range. recipes: by id; is_tagged: the client knows the tag LLMGenerated."""
     context = params.context
     if context.trigger_kind == lsp.CodeActionTriggerKind.Automatic:
         return []
     tags = [lsp.CodeActionTag.LlmGenerated] if is_tagged else None
     actions = [
         _action(params, f"{REWRITE}.{name}", recipe.title, {"recipe": name}, tags)
-        for name, recipe in RECIPES.items()
-        if name != "fix-diagnostic" and _is_wanted(f"{REWRITE}.{name}", context.only)
+        for name, recipe in recipes.items()
+        if name != "fix-diagnostic"
+        and language_id in (recipe.languages or [language_id])
+        and _is_wanted(f"{REWRITE}.{name}", context.only)
     ]
     if context.diagnostics and _is_wanted(QUICKFIX, context.only):
         fix = _action(params, QUICKFIX, _fix_title(context.diagnostics), {"recipe": "fix-diagnostic"}, tags)

@@ -23,6 +23,7 @@ from lsp_server.edits import Hunk, UnifiedDiff, apply_hunks
 from lsp_server.engine_client import EngineClient, Request
 from lsp_server.guards import AnswerWarning
 from lsp_server.languages import language_of
+from lsp_server.project import Project, read_project, repository_of
 from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, lines_region
 from lsp_server.settings import Settings
@@ -72,8 +73,9 @@ class Options:
 
 
 def asks_for_rewrite(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command what every rewrite is asked by: FILE, INSTRUCTION, --lines and --model."""
+    """Give a command what every rewrite is asked by: FILE, INSTRUCTION, --lines, --model and --no-project-files."""
     for parameter in (
+        click.option("--no-project-files", is_flag=True, help="Leave AGENTS.md and .stet.toml out of the prompt."),
         click.option(
             "--model",
             default="auto",
@@ -93,7 +95,7 @@ def asks_for_rewrite(command: Callable[..., None]) -> Callable[..., None]:
 @asks_for_rewrite
 @click.option("--write", is_flag=True, help="Put the new text into FILE.")
 @click.option("--force", is_flag=True, help="With --write: also when there is a warning, as that code was lost.")
-@click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, warnings, stats.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object: diff, new_text, warnings, stats, context.")
 @click.option("--no-draft", is_flag=True, help="Plain decoding, for comparison.")
 @click.option("--compare", is_flag=True, help="Then do it again by plain decoding, and show both side by side.")
 @click.option(
@@ -111,6 +113,7 @@ def rewrite(
     instruction: str,
     lines: tuple[int, int] | None,
     model: str,
+    no_project_files: bool,
     write: bool,
     force: bool,
     as_json: bool,
@@ -126,18 +129,18 @@ def rewrite(
     if force and not write:
         raise click.UsageError("--force says how to --write; give both, or neither")
     options = Options(model, not no_draft, temperature, seed, write, as_json, is_shown=not as_json)
-    snapshot = read_file(file)
-    region = find_lines(snapshot, lines, file)
-    task = task_text(instruction, None, (), snapshot) + (f"\n{AGAIN}" if again else "")
-    prompt = build_prompt(snapshot, region, task, file.name)
+    words = f"{instruction}\n{AGAIN}" if again and instruction.strip() else instruction
+    asked = ask(file, words, lines, Project() if no_project_files else project_of(file))
+    snapshot = asked.snapshot
+    client = EngineClient(Settings(model=options.model))
     table = None
     printer = Printer(options)
     try:
-        hunks, warnings, stats = asyncio.run(write_diff(snapshot, region, prompt, file, options, printer))
+        hunks, warnings, stats = asyncio.run(write_diff(client, asked, file, options, printer))
         if compare:
             click.echo(f"{figures(hunks, stats)}\nThe same by plain decoding, which takes a while:", err=True)
             plain = replace(options, draft=False, is_shown=False)
-            written = asyncio.run(write_diff(snapshot, region, prompt, file, plain, Printer(plain)))
+            written = asyncio.run(write_diff(client, asked, file, plain, Printer(plain)))
             table = comparison(stats, written.stats, written.hunks == hunks)
     except KeyboardInterrupt:
         click.echo("stet: stopped; nothing was changed", err=True)
@@ -150,9 +153,17 @@ def rewrite(
         diff = UnifiedDiff(file.as_posix().lstrip("/"), snapshot.lines)
         pieces = [*diff.feed(hunks, 0), *diff.finish()]
         said = [warning._asdict() for warning in warnings]
-        answer = {"diff": "".join(pieces), "new_text": new_text, "warnings": said, "stats": stats}
+        answer = {
+            "diff": "".join(pieces),
+            "new_text": new_text,
+            "warnings": said,
+            "stats": stats,
+            "context": asked.context,
+        }
         printer.print(json.dumps(answer) + "\n")
     printer.check()
+    if client.trouble:
+        click.echo(f"stet: {client.trouble}", err=True)
     if table is None:
         click.echo(figures(hunks, stats), err=True)
     else:
@@ -161,6 +172,32 @@ def rewrite(
         click.echo(f"warning: {warning.message}", err=True)
     if is_held_back:
         raise StetError(f"{file} was not written, because of the warning; to write it all the same, add --force")
+
+
+class Asked(NamedTuple):
+    """What a command line asks for."""
+
+    snapshot: Snapshot
+    region: Region
+    prompt: Prompt
+    context: list[dict[str, Any]]
+    """What project files have put into the prompt."""
+
+
+def ask(file: Path, instruction: str, lines: tuple[int, int] | None, project: Project) -> Asked:
+    """The prompt for a file; what of the project is in it is said on stderr. Raises ConfigError."""
+    snapshot = read_file(file)
+    region = find_lines(snapshot, lines, file)
+    for line in (*project.problems, *(f"context: {used}" for used in project.used())):
+        click.echo(f"stet: {line}", err=True)
+    task = task_text(instruction, None, (), snapshot)
+    prompt = build_prompt(snapshot, region, task, file.name, project.instructions)
+    return Asked(snapshot, region, prompt, [used.json() for used in project.used()])
+
+
+def project_of(file: Path) -> Project:
+    """What the git repository that a file is in, or its folder, says about rewrites."""
+    return read_project(file.absolute(), [repository_of(file.absolute())])
 
 
 class Printer:
@@ -235,11 +272,9 @@ class Written(NamedTuple):
     stats: dict[str, Any]
 
 
-async def write_diff(
-    snapshot: Snapshot, region: Region, prompt: Prompt, file: Path, options: Options, printer: Printer
-) -> Written:
+async def write_diff(client: EngineClient, asked: Asked, file: Path, options: Options, printer: Printer) -> Written:
     """Have the model write, print the diff as it comes."""
-    client = EngineClient(Settings(model=options.model))
+    snapshot, region, prompt = asked.snapshot, asked.region, asked.prompt
     request = Request(
         prompt.messages,
         prompt.prediction,

@@ -17,12 +17,17 @@ import httpx
 
 from lsp_server.settings import Settings
 from speculation.config import EngineConfig
-from speculation.errors import ConfigError, ContextTooLong, EngineError, ModelError, StetError
+from speculation.errors import ConfigError, ContextTooLong, EngineError, EngineStopping, ModelError, StetError
 from speculation.serving import process
 
 POLL_S = 0.25
+JSON = {"Content-Type": "application/json"}
+STOPPED = (
+    "the engine stopped in mid-rewrite; nothing was changed; the next rewrite starts it again. If this happens again, "
+    "the machine may be short of memory: rewrite fewer lines or choose a smaller model"
+)
 ERRORS: dict[str, type[StetError]] = {
-    error.code: error for error in (ConfigError, ContextTooLong, EngineError, ModelError)
+    error.code: error for error in (ConfigError, ContextTooLong, EngineError, EngineStopping, ModelError)
 }
 
 
@@ -98,9 +103,25 @@ class EngineClient:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.trouble: str | None = None
+        """What the engine wants the user to know although it works."""
 
     async def complete(self, request: Request) -> AsyncGenerator[Event, None]:
         """Send a request; yields events, the last one "end". Raises StetError."""
+        for is_last_try in (False, True):
+            has_begun = False
+            try:
+                async with aclosing(self._complete(request)) as events:
+                    async for event in events:
+                        has_begun = event.state not in ("starting", "loading")
+                        yield event
+                return
+            except EngineStopping:
+                # An idle engine may leave in the very instant in which it is asked: another one is started.
+                if has_begun or is_last_try:
+                    raise
+
+    async def _complete(self, request: Request) -> AsyncGenerator[Event, None]:
         server = None
         async with aclosing(self._reach()) as reaching:
             async for step in reaching:
@@ -109,22 +130,26 @@ class EngineClient:
                 else:
                     yield step
         assert server is not None, "_reach ends with a server or raises"
+        # In ASCII: half a surrogate pair in a document is for the engine to refuse.
+        body = json.dumps(request.body(server.model))
+        lost = EngineError if self.settings.server_url else EngineStopping
         try:
             async with (
                 server.connect() as http,
-                http.stream("POST", "/v1/chat/completions", json=request.body(server.model)) as response,
+                http.stream("POST", "/v1/chat/completions", content=body, headers=JSON) as response,
             ):
                 if response.status_code != httpx.codes.OK:
                     raise _refusal(response.status_code, await response.aread())
+                lost = EngineError
                 async with aclosing(_events(response.aiter_lines())) as events:
                     async for event in events:
                         yield event
         except httpx.ConnectError as error:
-            raise EngineError(
+            raise lost(
                 f"can't reach {server.socket or server.base_url}: {error}; the next rewrite tries again"
             ) from error
         except httpx.HTTPError as error:
-            raise _stopped() from error
+            raise lost(STOPPED) from error
 
     async def _reach(self) -> AsyncGenerator[Event | Server, None]:
         """Find the server, start the engine if need be; yields what goes on, then the server."""
@@ -142,9 +167,13 @@ class EngineClient:
             yield Event("loading")
             await asyncio.sleep(POLL_S)
         if health is None:
-            raise EngineError("the engine stopped while it started; its log says why (stet engine status)")
+            raise EngineError(
+                "the engine stopped while it started; its log says why (stet engine status). If it says nothing, the "
+                "machine may be short of memory: choose a smaller model or close other programs"
+            )
         if health.status == "failed":
             raise EngineError(f"the engine can't load {health.model}: {health.error}")
+        self.trouble = health.trouble
         yield Server(endpoint.base_url, endpoint.headers, endpoint.socket)
 
     async def _reach_url(self, url: str) -> AsyncGenerator[Server, None]:
@@ -193,7 +222,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
         # An opening role, an end or a usage alone is nothing to tell.
         if event.n_tokens or event.n_prefilled or event.text:
             yield event
-    raise _stopped()
+    raise EngineError(STOPPED)
 
 
 def _read(said: dict[str, Any]) -> Event:
@@ -224,10 +253,6 @@ def _stats_of_usage(usage: dict[str, Any]) -> dict[str, Any]:
         "n_copied": (usage.get("completion_tokens_details") or {}).get("accepted_prediction_tokens"),
     }
     return {name: value for name, value in figures.items() if value is not None}
-
-
-def _stopped() -> EngineError:
-    return EngineError("the engine stopped in mid-rewrite; nothing was changed; the next rewrite starts it again")
 
 
 def _refusal(status: int, body: bytes) -> StetError:

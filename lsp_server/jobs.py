@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from lsp_server.documents import Edit, Snapshot
 from lsp_server.edits import Hunk, apply_hunks
@@ -58,6 +59,8 @@ class Job:
     writing: Writing
     hunks: list[Hunk] = field(default_factory=list)
     is_proposed: bool = False
+    context: list[dict[str, Any]] = field(default_factory=list)
+    """What project files have put into the prompt, as the protocol says it."""
     expected: "Expected | None" = None
     """An edit of ours is on its way to the editor: what changes inside may be just that."""
     _task: "asyncio.Task[object] | None" = None
@@ -188,9 +191,9 @@ class Jobs:
             if not job.confirm(snapshot) and not stands and job.expected is None:
                 self.drop(job, Modified("you edited the lines that are being rewritten; rewrite them again"))
 
-    def closed(self, uri: str) -> None:
-        """A document was closed."""
-        for job in [job for job in self._jobs.values() if job.uri == uri]:
+    def closed(self, uri: str | None) -> None:
+        """A document was closed; None: all are taken for closed."""
+        for job in [job for job in self._jobs.values() if uri in (None, job.uri)]:
             self.drop(job, Modified("the document was closed"))
 
     def stop_all(self) -> None:

@@ -38,6 +38,8 @@ class Recipe(NamedTuple):
 
     title: str
     instruction: str
+    languages: tuple[str, ...] = ()
+    """LSP language ids that it is for; empty: all."""
 
 
 RECIPES = {
@@ -86,8 +88,11 @@ class Prompt:
     max_tokens: int
 
 
-def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Prompt:
-    """The prompt for a region; an empty task gives the part that is known before the instruction is."""
+def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str, rules: str = "") -> Prompt:
+    """The prompt for a region; an empty task gives the part that is known before the instruction is.
+
+    rules: what the project says about its code (lsp_server.project).
+    """
     text = snapshot.text
     form = Form.of(text[region.start : region.end], text[: region.start], text[region.end :])
     source = "".join(form.source)
@@ -99,9 +104,10 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str) -> Pr
         parts.append(f"The rest of the file, for reference only:\n{fence}{name}\n{context}{fence}")
     title = f"The code to edit, which stands at {HOLE}" if context else "The code to edit"
     parts.append(f"{title}:\n{fence}{name}\n{source}{fence}")
+    system = f"{SYSTEM}\n\nRules of the project that the code belongs to:\n{rules}" if rules else SYSTEM
     parts.append(f"Instruction: {task}\n\nReply with {_wanted(form, context)}, in one {fence}{name} block.")
     return Prompt(
-        messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join(parts)}],
+        messages=[{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}],
         prediction=f"{fence}{name}\n{source}{fence}",
         fence=fence,
         form=form,
@@ -128,16 +134,20 @@ def _wanted(form: Form, context: str) -> str:
 
 
 def task_text(
-    instruction: str | None, recipe: str | None, diagnostics: Sequence[Mapping[str, Any]], snapshot: Snapshot
+    instruction: str | None,
+    recipe: str | None,
+    diagnostics: Sequence[Mapping[str, Any]],
+    snapshot: Snapshot,
+    recipes: Mapping[str, Recipe] = RECIPES,
 ) -> str:
     """The instruction in words: the user's own or a recipe's, with the problems that the editor reported."""
-    if recipe is not None and recipe not in RECIPES:
-        raise ConfigError(f"there is no recipe {recipe!r}; there are {', '.join(RECIPES)}")
+    if recipe is not None and recipe not in recipes:
+        raise ConfigError(f"there is no recipe {recipe!r:.80}; there are {', '.join(recipes)}")
     if recipe == "fix-diagnostic" and not diagnostics:
         raise ConfigError(
             "fix-diagnostic needs at least one diagnostic of the editor; put the cursor on a marked place"
         )
-    words = RECIPES[recipe].instruction if recipe else (instruction or "").strip()
+    words = recipes[recipe].instruction if recipe else (instruction or "").strip()
     if not words:
         raise ConfigError("the instruction is empty; say what to change")
     problems = [_problem(diagnostic, snapshot) for diagnostic in diagnostics]

@@ -1,6 +1,7 @@
 """stet/prepare, stet/rewrite and stet/reject: from params to a job, from a job to an answer."""
 
 import asyncio
+import math
 import os.path
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Request
 from lsp_server.jobs import Cancelled, Job, Modified
 from lsp_server.progress import Throttle
-from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
+from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, RECIPES, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, find_region
 from lsp_server.session import INVALID_PARAMS, Session, invalid, rpc_error
 from speculation.errors import ConfigError, StetError
@@ -81,6 +82,8 @@ def _field(params: Mapping[str, Any], name: str, kind: type | tuple[type, ...], 
             bool: "true or false",
         }
         invalid(f"{name} must be {' or '.join(names[each] for each in kinds)}, not {value!r:.80}")
+    if isinstance(value, float) and not math.isfinite(value):
+        invalid(f"{name} must be a number, not {value}")
     return value
 
 
@@ -102,7 +105,11 @@ def _diagnostic(value: object) -> Mapping[str, Any]:
 
 def path_of(uri: str) -> str:
     """A file's path as the model is shown it: its last two parts, for the rest says nothing about code."""
-    return "/".join(unquote(urlsplit(uri).path).replace(os.path.sep, "/").split("/")[-2:]).lstrip("/") or "untitled"
+    try:
+        path = urlsplit(uri).path
+    except ValueError:  # no URI
+        path = ""
+    return "/".join(unquote(path).replace(os.path.sep, "/").split("/")[-2:]).lstrip("/") or "untitled"
 
 
 def _locate(session: Session, params: Params) -> tuple[Snapshot, Region]:
@@ -144,7 +151,8 @@ async def prepare(session: Session, given: object) -> dict[str, Any]:
     session.stop_preparing()
     try:
         snapshot, region = _locate(session, params)
-        prompt = build_prompt(snapshot, region, "", path_of(params.uri))
+        rules = session.project(params.uri).instructions
+        prompt = build_prompt(snapshot, region, "", path_of(params.uri), rules)
     except StetError as error:
         return {"state": "unavailable", "message": str(error)}
     task = asyncio.create_task(_warm(session, _request(prompt, params, prefill_only=True)))
@@ -177,16 +185,20 @@ def start_job(session: Session, params: Params) -> tuple[Job, Request]:
         if params.instruction is not None and params.recipe is not None:
             raise ConfigError("give either an instruction or a recipe, not both")
         snapshot, region = _locate(session, params)
-        task = task_text(params.instruction, params.recipe, params.diagnostics, snapshot)
+        project = session.project(params.uri)
+        recipes = {**RECIPES, **project.recipes}
+        task = task_text(params.instruction, params.recipe, params.diagnostics, snapshot, recipes)
         if params.again:
             task += f"\n{AGAIN}"
     except ConfigError as error:
         raise rpc_error(error, INVALID_PARAMS) from None
     except StetError as error:
         raise rpc_error(error) from None
-    prompt = build_prompt(snapshot, region, task, path_of(params.uri))
+    prompt = build_prompt(snapshot, region, task, path_of(params.uri), project.instructions)
     session.stop_preparing()
+    session.tell_once(*project.problems)
     job = Job.of(params.job_id, snapshot, region, prompt)
+    job.context = [used.json() for used in project.used(params.recipe)]
     session.jobs.add(job)
     return job, _request(prompt, params)
 
@@ -200,8 +212,9 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
             session.say_progress(job, job.writing.meter.state, job.writing.message())
             report(job)
 
+    client = session.client()
     try:
-        await job.run(session.client(), request, report_when_due)
+        await job.run(client, request, report_when_due)
     except BaseException as error:
         session.jobs.remove(job)
         is_cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
@@ -209,6 +222,9 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
         if isinstance(error, StetError):
             raise rpc_error(error) from None
         raise
+    finally:
+        if client.trouble:
+            session.tell_once(client.trouble)
     if not job.is_proposed:
         session.jobs.remove(job)
     _say_end(session, job, "done", job.writing.message())
@@ -235,6 +251,7 @@ def _result(session: Session, job: Job) -> dict[str, Any]:
         "newText": "".join(apply_hunks(job.lines, job.hunks)),
         "warnings": [warning._asdict() for warning in job.writing.warnings],
         "stats": job.writing.meter.final(),
+        "context": job.context,
     }
 
 

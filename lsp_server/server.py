@@ -5,18 +5,19 @@ import logging
 import os
 import sys
 import threading
+import time
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException, JsonRpcInternalError
-from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidRequest
 from pygls.lsp.server import LanguageServer
 
-from lsp_server import code_actions, workdone
+from lsp_server import code_actions, wire, workdone
 from lsp_server.accept import accept
 from lsp_server.confirm import confirmed
 from lsp_server.jobs import Cancelled
+from lsp_server.prompts import RECIPES
 from lsp_server.protocol import StetProtocol, leave
 from lsp_server.rewrite import Params, prepare, reject, run_job, start_job
 from lsp_server.session import Session, invalid
@@ -50,16 +51,14 @@ class StetServer(LanguageServer):
         return self.protocol.session
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log what was not foreseen. Popping up each failure, as pygls does, is noise: requests are answered anyway."""
-        if isinstance(error, JsonRpcInternalError):
-            log.error("%s\n%s", error.message, "".join((error.data or {}).get("traceback", [])))
-        elif not isinstance(error, JsonRpcException):
-            log.error("%s", error)
+        """Log what was not foreseen. Popping up each failure, as pygls does, is noise: requests are answered anyway.
 
-    def report_unread(self, error: Exception, source: Any) -> None:
-        """A message that could not be handled: answered if it was no JSON, else it is our bug."""
-        if not self.protocol.refuse_unread(error):
-            log.error("can't handle a message", exc_info=error)
+        Without the exception's own words, which may quote the user's text.
+        """
+        if isinstance(error, JsonRpcInternalError):
+            log.error("a handler failed\n%s", "".join((error.data or {}).get("traceback", [])))
+        elif not isinstance(error, JsonRpcException):
+            log.error("a handler failed: %s", type(error).__name__)
 
     def show(self, kind: lsp.MessageType, message: str) -> None:
         """Show the user a line."""
@@ -114,7 +113,11 @@ def make_server() -> StetServer:
     def on_code_action(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         if not session.settings.code_actions:
             return []
-        return code_actions.code_actions(params, is_tagged=knows_llm_tag(server.client_capabilities))
+        uri = params.text_document.uri
+        project = session.project(uri)
+        session.tell_once(*project.problems)
+        recipes, is_tagged = {**RECIPES, **project.recipes}, knows_llm_tag(server.client_capabilities)
+        return code_actions.code_actions(params, recipes, session.language_of(uri), is_tagged=is_tagged)
 
     @server.command(code_actions.COMMAND)
     async def on_command(params: lsp.ExecuteCommandParams) -> dict[str, Any]:
@@ -190,18 +193,27 @@ async def wants_another_try(server: StetServer) -> bool:
 
 def watch_parent(pid: int) -> None:
     """Leave when the editor dies: stdin alone doesn't tell if another process holds its other end."""
+    if not _is_alive(pid):
+        return  # an editor outside of our container, say
+    is_parent = os.getppid() == pid
 
     def watch() -> None:
-        while True:
-            threading.Event().wait(PARENT_POLL_S)
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                leave(1)
-            except PermissionError:
-                pass  # It lives, as another user.
+        # A dead one that nobody has waited for can still be signalled, but is nobody's parent.
+        while _is_alive(pid) and (os.getppid() == pid or not is_parent):
+            time.sleep(PARENT_POLL_S)
+        leave(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # It lives, as another user.
+    return True
 
 
 def serve_stdio() -> None:
@@ -209,14 +221,21 @@ def serve_stdio() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     server = make_server()
-    server.protocol.set_writer(StdoutWriter(out))
-    # pygls logs a traceback for each message that is no JSON, before it asks report_unread.
-    quiet = logging.getLogger("lsp_server.wire")
-    quiet.setLevel(logging.CRITICAL)
+    protocol = server.protocol
+    protocol.set_writer(wire.Writer(out, on_lost=lambda: leave(1)))
 
     async def serve() -> None:
-        reader = StdinAsyncReader(sys.stdin.buffer, server.thread_pool)
-        await run_async(threading.Event(), reader, server.protocol, quiet, server.report_unread)
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                body = await loop.run_in_executor(server.thread_pool, wire.read_message, sys.stdin.buffer)
+                if body is None:
+                    break
+                protocol.receive(body)
+            except wire.TooLong as error:
+                protocol.refuse(JsonRpcInvalidRequest(str(error)))
+            except Exception:
+                log.exception("can't handle a message")
         leave(0)
 
     asyncio.run(serve())

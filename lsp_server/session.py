@@ -1,16 +1,18 @@
 """What one editor's connection holds together, and the errors that go over it. Handles nothing itself."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from lsp_server.documents import Documents, Encoding
 from lsp_server.edits import Hunk
 from lsp_server.engine_client import EngineClient
 from lsp_server.jobs import Job, Jobs
+from lsp_server.project import Project, path_of_uri, read_project
 from lsp_server.settings import Settings
 from speculation.errors import ConfigError, StetError
 
@@ -34,14 +36,17 @@ def invalid(message: str) -> NoReturn:
 class Session:
     """One editor: its documents, jobs and settings, and a way to notify it."""
 
-    notify: Callable[[str, Mapping[str, Any]], None]
+    notify: Callable[[str, Any], None]
     documents: Documents = field(default_factory=Documents)
     settings: Settings = field(default_factory=Settings)
     preparing: "asyncio.Task[Any] | None" = None
     """The one warm-up under way."""
+    folders: list[str] = field(default_factory=list)
+    """URIs of the workspace folders."""
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self._say_stale)
+        self._told: set[str] = set()
 
     @property
     def encoding(self) -> Encoding:
@@ -51,6 +56,37 @@ class Session:
     def client(self) -> EngineClient:
         """A client for the engine of the settings."""
         return EngineClient(self.settings)
+
+    def project(self, uri: str) -> Project:
+        """What the workspace says about rewrites of a document."""
+        file = path_of_uri(uri)
+        if file is None or not self.settings.project_files:
+            return Project()
+        return read_project(file, [path for path in map(path_of_uri, self.folders) if path])
+
+    def language_of(self, uri: str) -> str:
+        """The editor's name for a document's language; empty for one that isn't open."""
+        try:
+            return self.documents.get(uri).language_id
+        except ConfigError:
+            return ""
+
+    def distrust(self, uri: str | None) -> None:
+        """Forget a document: it was closed, or changed in a way that could not be read. None: all of them."""
+        self.jobs.closed(uri)
+        if uri is None:
+            encoding, self.documents = self.encoding, Documents()
+            self.documents.encoding = encoding
+        else:
+            self.documents.close(uri)
+
+    def tell_once(self, *lines: str) -> None:
+        """Show the user lines that must not come again with every rewrite."""
+        for line in lines:
+            if line not in self._told:
+                self._told.add(line)
+                shown = lsp.ShowMessageParams(lsp.MessageType.Warning, f"Stet: {line}")
+                self.notify(lsp.WINDOW_SHOW_MESSAGE, shown)
 
     def stop_preparing(self) -> None:
         """Make way for a request: what is prefilled already stays in the engine's cache."""
@@ -90,6 +126,7 @@ class Session:
             "text": "".join(job.writing.new_lines),
             "warnings": [warning._asdict() for warning in job.writing.warnings],
             "message": message,
+            "context": job.context,
         }
         self.notify(PROGRESS, fields | job.writing.meter.fields())
 

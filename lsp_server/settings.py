@@ -19,6 +19,8 @@ class Settings:
     """An OpenAI-compatible server to use instead of the local engine."""
     server_token: str | None = None
     code_actions: bool = True
+    project_files: bool = True
+    """Whether .stet.toml and AGENTS.md of the workspace are put into prompts."""
 
 
 KEYS: dict[str, tuple[str, type | tuple[type, ...], str]] = {
@@ -28,6 +30,7 @@ KEYS: dict[str, tuple[str, type | tuple[type, ...], str]] = {
     "server.url": ("server_url", str, "a URL that begins with http:// or https://"),
     "server.token": ("server_token", str, "a text"),
     "codeActions": ("code_actions", bool, "true or false"),
+    "projectFiles": ("project_files", bool, "true or false"),
 }
 """Name in the editor -> (field, type, what is wanted)."""
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from lsp_server.command import asks_for_rewrite, find_lines, read_file
-from lsp_server.prompts import build_prompt, task_text
+from lsp_server.command import ask, asks_for_rewrite, project_of
+from lsp_server.project import Project
 from speculation.cli.verify import show
 from speculation.cli.verify import verify as check
 from speculation.config import EngineConfig
@@ -23,6 +23,7 @@ def verify(
     instruction: str,
     lines: tuple[int, int] | None,
     model: str,
+    no_project_files: bool,
     dtype: str,
     as_json: bool,
 ) -> None:
@@ -31,9 +32,7 @@ def verify(
     FILE stays as it is. Loads the model itself and takes as long as plain decoding. Exit status 1 when a token is
     neither the first choice nor a near-tie. Sampling (a temperature above 0) can't be verified token by token.
     """
-    snapshot = read_file(file)
-    region = find_lines(snapshot, lines, file)
-    prompt = build_prompt(snapshot, region, task_text(instruction, None, (), snapshot), file.name)
+    prompt = ask(file, instruction, lines, Project() if no_project_files else project_of(file)).prompt
     config = EngineConfig(model=model, dtype=dtype)
     report = check(
         config,

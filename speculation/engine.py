@@ -6,7 +6,7 @@ Wires tokenizer, target, drafts and what is known of them. Knows no HTTP and no 
 import logging
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from speculation.acceptance import Store, public_name
@@ -15,7 +15,7 @@ from speculation.decoding import Drafts, decode
 from speculation.drafters.chain import DraftChain, NoDrafts
 from speculation.drafters.copiers import copiers
 from speculation.drafters.lm import SmallLMFailed, pays_to_read
-from speculation.errors import ConfigError, ContextTooLong, ModelError
+from speculation.errors import ConfigError, ContextTooLong, ModelError, is_out_of_memory
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
 from speculation.models.loading import choose_device, context_length, load_model, load_small_lm, machine_name, resolve
@@ -128,7 +128,8 @@ class Engine:
         return self._tokenizer.decode(token_ids)
 
     def _prefill(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Iterator[Chunk]:
-        stats = yield from self._read(prompt_ids, small)
+        with self._freeing_memory():
+            stats = yield from self._read(prompt_ids, small)
         yield Chunk(n_prefilled=len(prompt_ids), finish_reason="stop", stats=stats)
 
     def _read(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Generator[Chunk, None, Stats]:
@@ -143,6 +144,18 @@ class Engine:
                 yield Chunk(n_prefilled=len(prompt_ids))
         prefill_s = time.perf_counter() - started
         return Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
+
+    @contextmanager
+    def _freeing_memory(self) -> Iterator[None]:
+        """When memory runs out, the caches go: the next request must find room."""
+        try:
+            yield
+        except Exception as error:
+            if is_out_of_memory(error):
+                self.target.forget()
+                if self.small:
+                    self.small.forget()
+            raise
 
     def _small_lm(self, sampling: Sampling) -> TorchSmallLM | None:
         if self.small is None or self._small_cost is None:
@@ -170,16 +183,17 @@ class Engine:
             copying = copiers(source_ids, prompt_ids, self._tokenizer)
             drafts = DraftChain(copying, acceptance, self._cost.seconds, self._config.gamma_max, small)
         try:
-            stats = yield from self._read(prompt_ids, small)
-            target = TorchTarget(self.target, sampling)
-            steps = decode(target, drafts, prompt_ids, max_new_tokens=n_max, stop_ids=self._stop_ids)
-            for chunk in self._chunks(steps, stats, n_max, stop):
-                if small and chunk.stats:
-                    chunk = replace(chunk, stats=replace(chunk.stats, n_small_passes=small.n_passes))
-                yield chunk
-                if draft and chunk.stats:
-                    plain_s = chunk.stats.n_tokens * self._cost.seconds(1)
-                    self._store.note_run(key, file_type, chunk.stats, plain_s)
+            with self._freeing_memory():
+                stats = yield from self._read(prompt_ids, small)
+                target = TorchTarget(self.target, sampling)
+                steps = decode(target, drafts, prompt_ids, max_new_tokens=n_max, stop_ids=self._stop_ids)
+                for chunk in self._chunks(steps, stats, n_max, stop):
+                    if small and chunk.stats:
+                        chunk = replace(chunk, stats=replace(chunk.stats, n_small_passes=small.n_passes))
+                    yield chunk
+                    if draft and chunk.stats:
+                        plain_s = chunk.stats.n_tokens * self._cost.seconds(1)
+                        self._store.note_run(key, file_type, chunk.stats, plain_s)
         finally:
             self._store.save_acceptance(key, acceptance)
 

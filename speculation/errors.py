@@ -6,7 +6,12 @@ StetError
 ├── FetchError       weights could not be fetched: network, disk, digest
 ├── ContextTooLong   the prompt and its answer don't fit into the model's context
 └── EngineError      the engine process can't be reached, started or trusted
+    └── EngineStopping   it is leaving; ask again, and another one is started
 """
+
+import re
+
+NO_MEMORY = re.compile("out of memory|(can't|cannot) allocate memory|not enough memory", re.IGNORECASE)
 
 
 class StetError(Exception):
@@ -43,3 +48,18 @@ class EngineError(StetError):
     """The engine process can't be reached, started or trusted."""
 
     code = "engine_error"
+
+
+class EngineStopping(EngineError):
+    """The engine is leaving: the same request, sent again, starts another one."""
+
+    code = "engine_stopping"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, the GPU's or the machine's.
+
+    By name and text, so that nobody needs torch for it; on a CPU and on a Mac its error has no type of its own.
+    """
+    is_known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return is_known or NO_MEMORY.search(str(error)) is not None

@@ -67,7 +67,8 @@ class FakeEngine:
         self.prefill_chunks = prefill_chunks
         self.fail_after = fail_after
         """Raise `failure` after so many chunks."""
-        self.failure = failure or RuntimeError("the fake engine was told to fail")
+        self.failure = failure
+        """What is raised then; None: an error that quotes the request, as those of libraries may."""
         self.echo_source = echo_source
         """Answer with the prediction's text, line by line, instead of `chunks`."""
         self.context_chars = context_chars
@@ -144,7 +145,7 @@ class FakeEngine:
     def _texts(self, texts: list[str]) -> Iterator[Chunk]:
         for n, text in enumerate(texts):
             if n == self.fail_after:
-                raise self.failure
+                raise self.failure or RuntimeError(f"told to fail at {self.calls[-1]}")
             time.sleep(self.delay_s)
             self.n_passes += 1
             yield Chunk(text=text, token_ids=(n,), n_copied=1)

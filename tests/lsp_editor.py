@@ -75,6 +75,25 @@ class Editor:
         answer = await asyncio.wait_for(self.client.protocol.send_request_async(method, params, msg_id), 30)
         return plain(answer)
 
+    async def raw(self, method: str, params: Any) -> Any:
+        """Send a request; the result as JSON: lsprotocol reads an action with a command as a Command."""
+        received: list[Any] = []
+        protocol = self.client.protocol
+        structure = protocol.structure_message
+
+        def record(data: dict[str, Any]) -> Any:
+            if "jsonrpc" in data and "result" in data:
+                received.append(data["result"])
+                data = {**data, "result": None}
+            return structure(data)
+
+        protocol.structure_message = record  # type: ignore[method-assign]
+        try:
+            await protocol.send_request_async(method, params)
+        finally:
+            protocol.structure_message = structure  # type: ignore[method-assign]
+        return received[-1]
+
     async def sync(self) -> None:
         """Wait until the server has read all that was sent: it takes messages in their order."""
         await self.request("stet/reject", {"jobId": "no such job"})
@@ -129,7 +148,11 @@ async def until(condition: Any, seconds: float = 20) -> None:
 
 @asynccontextmanager
 async def editor(
-    folder: Path, encoding: str = "utf-16", options: Any = None, capabilities: t.ClientCapabilities | None = None
+    folder: Path,
+    encoding: str = "utf-16",
+    options: Any = None,
+    capabilities: t.ClientCapabilities | None = None,
+    workspace: list[t.WorkspaceFolder] | None = None,
 ) -> AsyncIterator[Editor]:
     """An editor with its server, whose engine is looked for in folder."""
     client = make_test_lsp_client()
@@ -161,7 +184,12 @@ async def editor(
         window=t.WindowClientCapabilities(work_done_progress=True),
     )
     await client.initialize_session(
-        t.InitializeParams(capabilities=capabilities, process_id=os.getpid(), initialization_options=options)
+        t.InitializeParams(
+            capabilities=capabilities,
+            process_id=os.getpid(),
+            initialization_options=options,
+            workspace_folders=workspace,
+        )
     )
     try:
         yield ours

@@ -28,7 +28,10 @@ class StubEngine:
     finish_reason: str = "stop"
     refusal: tuple[int, str, str] | None = None
     """HTTP status, code and message instead of an answer."""
+    refusals: list[tuple[int, str, str] | None] = field(default_factory=list)
+    """The same for the next requests only; None: it hangs up without a word."""
     status: str = "ok"
+    trouble: str | None = None
     n_loading: int = 0
     """How many times /health says "loading" before `status`."""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -68,6 +71,7 @@ class StubEngine:
             "model": "stub/model",
             "names": ["stub/model", "tiny"],
             "pid": os.getpid(),
+            "trouble": self.trouble,
         }
         return {**{each.name: None for each in fields(process.Health)}, **said}
 
@@ -79,9 +83,10 @@ class StubEngine:
         self, request: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self.requests.append(request)
-        if self.refusal:
-            status, code, message = self.refusal
-            await self.send_json(writer, status, {"error": {"message": message, "code": code, "type": code}})
+        if self.refusals or self.refusal:
+            if refusal := self.refusals.pop(0) if self.refusals else self.refusal:
+                status, code, message = refusal
+                await self.send_json(writer, status, {"error": {"message": message, "code": code, "type": code}})
             return
         hung_up = asyncio.ensure_future(reader.read(1))
         writer.write(HEAD.format(status=200, kind="text/event-stream").encode())

@@ -24,6 +24,7 @@ FLOORS = {
             "jobs",
             "writing",
             "edits",
+            "project",
             "prompts",
             "form",
             "guards",
@@ -42,6 +43,7 @@ FLOORS = {
             "languages",
             "compare",
             "placeholders",
+            "wire",
         ),
     ),
     "speculation": (
@@ -50,7 +52,7 @@ FLOORS = {
         ("engine",),
         ("decoding", "drafters", "gamma", "acceptance", "models"),
         ("survival",),
-        ("types", "alignment", "priors", "config", "errors"),
+        ("types", "alignment", "priors", "config", "errors", "logs"),
     ),
 }
 MAX_LINES = 400
@@ -74,7 +76,7 @@ HOMES = {
     "uvicorn": ("speculation/serving/",),
 }
 LSP_SERVER_MAY_USE = {"speculation.config", "speculation.errors", "speculation.serving.process"}
-COMMAND_LINE_MAY_USE = LSP_SERVER_MAY_USE | {"speculation.cli", "speculation.cli.verify"}
+COMMAND_LINE_MAY_USE = LSP_SERVER_MAY_USE | {"speculation.cli", "speculation.cli.verify", "speculation.logs"}
 # speculation/__init__.py is the half's face: it names Engine, and imports it on first use.
 FACE = "speculation"
 

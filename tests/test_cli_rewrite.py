@@ -321,3 +321,27 @@ async def test_ctrl_c_stops_the_engine_and_ends_with_130(cli: Cli) -> None:
     _, err = await asyncio.wait_for(process.communicate(), 60)
     assert (process.returncode, err) == (130, b"stet: stopped; nothing was changed\n")
     await asyncio.wait_for(cli.engine.closed_early.wait(), 20)
+
+
+async def test_what_the_project_says_is_in_the_prompt_and_told(cli: Cli) -> None:
+    cli.file(CODE)
+    (cli.folder / "AGENTS.md").write_text("Never use os.path.\n")
+    (cli.folder / ".stet.toml").write_text('model = "large"')
+    cli.engine.answer(CODE)
+    done = await cli.run("a.py", "x", "--json")
+    assert json.loads(done.out)["context"][0]["path"] == "AGENTS.md"
+    problem, context, _ = done.err.splitlines()
+    assert problem.startswith("stet: .stet.toml can't set model")
+    assert context == "stet: context: AGENTS.md (instructions, 18 characters)"
+    done = await cli.run("a.py", "x", "--no-project-files")
+    assert done.err.startswith("nothing to change")
+    said, unsaid = (request["messages"][0]["content"] for request in cli.engine.requests)
+    assert said == f"{unsaid}\n\nRules of the project that the code belongs to:\nNever use os.path."
+
+
+async def test_what_troubles_the_engine_is_told(cli: Cli) -> None:
+    cli.file(CODE)
+    cli.engine.answer(CODE)
+    cli.engine.trouble = "the database was set aside"
+    done = await cli.run("a.py", "x")
+    assert done.err.splitlines()[0] == "stet: the database was set aside"

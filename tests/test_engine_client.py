@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fake_engine import PROGRAM, own_folders
-from stub_engine import running
+from stub_engine import StubEngine, running
 
 from lsp_server.engine_client import EngineClient, Event, Request
 from lsp_server.settings import Settings, read_settings
@@ -183,3 +183,44 @@ async def test_a_killed_engine_is_one_error_and_the_next_request_starts_it_again
         again = await ask(Settings("fake/model"))
         assert (again[-1].state, again[-1].finish_reason) == ("end", "length")
         assert again[-1].stats["n_copied"] == REQUEST.max_tokens
+
+
+@pytest.fixture
+async def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StubEngine]:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("STET_RUNTIME_DIR", str(tmp_path))
+    async with running(tmp_path) as stub:
+        stub.answer("x = 1\n")
+        yield stub
+
+
+LEAVING = [None, (503, "engine_stopping", "the engine is stopping")]
+
+
+@pytest.mark.parametrize("refusal", LEAVING, ids=["hangs up", "says so"])
+async def test_a_request_that_meets_a_leaving_engine_is_sent_once_more(stub: StubEngine, refusal: Any) -> None:
+    stub.refusals = [refusal]
+    events = await ask(Settings())
+    assert "".join(event.text for event in events) == "```\nx = 1\n```\n"
+    assert events[-1].state == "end"
+    assert len(stub.requests) == 2
+
+
+@pytest.mark.parametrize("refusal", LEAVING, ids=["hangs up", "says so"])
+async def test_it_is_sent_twice_at_most(stub: StubEngine, refusal: Any) -> None:
+    stub.refusals = [refusal] * 9
+    with pytest.raises(EngineError, match="stop"):
+        await ask(Settings())
+    assert len(stub.requests) == 2
+
+
+async def test_what_has_begun_is_not_sent_again(stub: StubEngine) -> None:
+    stub.die_at = 1
+    with pytest.raises(EngineError, match="fewer lines or choose a smaller model"):
+        await ask(Settings())
+    assert len(stub.requests) == 1
+
+
+async def test_half_a_surrogate_pair_is_for_the_engine_to_refuse(stub: StubEngine) -> None:
+    await ask(Settings(), Request([{"role": "user", "content": "\ud800"}], "", "python", 9))
+    assert stub.requests[0]["messages"][0]["content"] == "\ud800"

@@ -309,3 +309,23 @@ def test_a_broken_database_breaks_no_rewrite(folder: str, tmp_path: Path) -> Non
 def test_gamma_max_zero_is_plain_decoding(folder: str) -> None:
     with closing(Engine.open(config(folder, gamma_max=0))) as engine:
         assert stats_of(engine, source=CODE).n_passes == 20
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
+@pytest.mark.parametrize("is_warm_up", [False, True])
+def test_out_of_memory_frees_the_caches_and_the_next_request_is_served(
+    engine: Engine, error: Exception, is_warm_up: bool
+) -> None:
+    plain = answer(engine, draft=False)[:2]
+    assert engine.target._slots
+
+    def explode(*args: Any) -> None:
+        raise error
+
+    hook = engine.target.model.model.layers[1].register_forward_pre_hook(explode)
+    other = [{"role": "user", "content": "other"}]
+    with pytest.raises(type(error)):
+        list(engine.prefill(other) if is_warm_up else engine.generate(other, max_new_tokens=20))
+    hook.remove()
+    assert not engine.target._slots
+    assert answer(engine)[:2] == plain

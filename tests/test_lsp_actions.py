@@ -17,14 +17,6 @@ CARET = t.Range(t.Position(5, 4), t.Position(5, 4))
 PROBLEM = t.Diagnostic(range=CARET, message="missing return type")
 
 
-async def actions(ed: Editor, uri: str, **context: Any) -> list[Any]:
-    answer = await ed.client.protocol.send_request_async(
-        "textDocument/codeAction",
-        t.CodeActionParams(t.TextDocumentIdentifier(uri), CARET, t.CodeActionContext(**{"diagnostics": [], **context})),
-    )
-    return list(answer or [])
-
-
 OFFERS: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["type-hints", "docstring", "simplify"]),
     ({"diagnostics": [PROBLEM]}, ["quickfix", "type-hints", "docstring", "simplify"]),
@@ -48,23 +40,11 @@ async def test_code_actions_are_offered_without_the_engine(ed: Editor, engine: S
 
 
 async def raw_actions(ed: Editor, uri: str, **context: Any) -> list[dict[str, Any]]:
-    """As JSON: lsprotocol reads an action with a command as a Command."""
-    received: list[dict[str, Any]] = []
-    protocol = ed.client.protocol
-    structure = protocol.structure_message
-
-    def record(data: dict[str, Any]) -> Any:
-        if isinstance(data.get("result"), list):
-            received.extend(data["result"])
-            data = {**data, "result": None}
-        return structure(data)
-
-    protocol.structure_message = record  # type: ignore[method-assign]
-    try:
-        await actions(ed, uri, **context)
-    finally:
-        protocol.structure_message = structure  # type: ignore[method-assign]
-    return received
+    params = t.CodeActionParams(
+        t.TextDocumentIdentifier(uri), CARET, t.CodeActionContext(**{"diagnostics": [], **context})
+    )
+    offered: list[dict[str, Any]] = await ed.raw("textDocument/codeAction", params)
+    return offered
 
 
 async def test_a_plain_client_gets_the_rewrite_by_a_code_action(ed: Editor, engine: StubEngine) -> None:

@@ -68,6 +68,9 @@ async def test_malformed_messages_get_an_answer_and_the_server_lives(ed: Editor,
     ed.client.protocol._request_futures["bad"] = future
     writer.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
     await fails(asyncio.wait_for(future, 20), -32602)
+    # What was no JSON may have been a change: the text is known again when it is opened again.
+    await fails(ed.rewrite(uri, 4, 6), -32602, "not open")
+    uri = ed.open(CODE)
     engine.answer(NEW_TWO)
     assert (await ed.rewrite(uri, 4, 6))["status"] == "proposed"
 
@@ -235,3 +238,15 @@ def test_the_users_text_is_not_logged(tmp_path: Path) -> None:
         send(server, method="exit")
         server.wait(20)
     assert "SECRET" not in log.read_text()
+
+
+async def test_what_troubles_the_engine_is_told_once(ed: Editor, engine: StubEngine) -> None:
+    engine.trouble = "the database was set aside"
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    await ed.request("stet/prepare", {"textDocument": {"uri": uri}, "range": lines(4, 6)})
+    assert not ed.client.messages
+    for _ in range(2):
+        await ed.rewrite(uri, 4, 6)
+    (shown,) = ed.client.messages
+    assert (shown.type, shown.message) == (t.MessageType.Warning, "Stet: the database was set aside")

@@ -359,7 +359,7 @@ def test_shutdown_fails_the_running_and_the_waiting_request_clearly() -> None:
         for thread in threads:
             thread.join()
     for answer in answers:
-        check_error(answer, 500, "engine_error", "stopping")
+        check_error(answer, 503, "engine_stopping", "stopping")
     assert (engine.n_closed_early, engine.is_closed) == (1, True)
 
 

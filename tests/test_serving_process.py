@@ -138,7 +138,7 @@ def test_a_signal_ends_it_cleanly_with_the_running_request_told(behave: Behave, 
             text += part
             if n == 3:
                 os.kill(endpoint.pid, number)
-    assert '"code": "engine_error"' in text.strip().split("\n\n")[-1]
+    assert '"code": "engine_stopping"' in text.strip().split("\n\n")[-1]
     wait_for(lambda: is_gone(endpoint))
     assert endpoint.socket and not Path(endpoint.socket).exists()
 

@@ -107,8 +107,10 @@ class CachedLM:
         return self._forward(slot, [*prefix[n_held:], *continuation], n_logits=len(continuation) + 1)
 
     def forget(self) -> None:
-        """Drop every cache."""
+        """Drop every cache, and give its memory back to the device."""
         self._slots = []
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
 
     @torch.inference_mode()
     def _forward(self, slot: _Slot, token_ids: list[int], n_logits: int) -> torch.Tensor:

@@ -16,7 +16,7 @@ import torch
 from tokenizers import normalizers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from speculation.errors import ConfigError, ModelError
+from speculation.errors import ConfigError, ModelError, is_out_of_memory
 from speculation.models import packed, store
 from speculation.models.convert import convert, quiet
 
@@ -165,9 +165,12 @@ def _device_map(folder: Path, device: torch.device) -> Any:
 def _clear_errors(folder: Path) -> Iterator[None]:
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise ModelError(f"{folder.name} doesn't fit into the GPU's free memory; a smaller preset may") from None
     except Exception as error:
+        if is_out_of_memory(error):
+            raise ModelError(
+                f"{folder.name} doesn't fit into the free memory; choose a smaller model or close other programs that "
+                "use the GPU"
+            ) from None
         # Damaged weights and configs fail in too many ways to list: OSError, ValueError, SafetensorError, KeyError ...
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{folder} can't be loaded: {reason}") from error

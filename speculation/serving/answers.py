@@ -16,7 +16,7 @@ from speculation.types import Chunk, Stats
 Json = Mapping[str, Any]
 
 DONE = "data: [DONE]\n\n"
-STATUS = {"invalid_request": 400, "context_length_exceeded": 400, "model_error": 404}
+STATUS = {"invalid_request": 400, "context_length_exceeded": 400, "model_error": 404, "engine_stopping": 503}
 """HTTP status by the code of a StetError; 500 for all others."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from speculation import logs
 from speculation.config import IDLE_EXIT_S, EngineConfig
 from speculation.errors import StetError
 from speculation.serving.process import absolute
@@ -101,7 +102,7 @@ def become_engine(open_engine: Callable[[EngineConfig], EngineLike], options: di
 
     # Whatever a library prints belongs into the log.
     os.dup2(2, 1)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.begin(logging.WARNING)
     logging.getLogger("speculation").setLevel(logging.INFO)
     config = config_of(options)
     code = 0

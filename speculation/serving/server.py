@@ -18,7 +18,7 @@ import uvicorn
 from filelock import FileLock, Timeout
 from starlette.types import ASGIApp
 
-from speculation.errors import EngineError
+from speculation.errors import EngineError, EngineStopping
 from speculation.serving import process, runtime
 from speculation.serving.app import build_app, require_token
 from speculation.serving.runtime import Endpoint
@@ -52,7 +52,7 @@ async def _serve(
     def leave() -> None:
         # The signs first: who looks now finds no engine and starts a new one, which waits for our lock.
         runtime.clear(folder)
-        worker.stop(EngineError("the engine is stopping"))
+        worker.stop(EngineStopping("the engine is stopping"))
         server.should_exit = True
 
     app = build_app(worker, idle_exit_s=idle_exit_s, shut_down=leave)

@@ -13,12 +13,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, cast
 
-from speculation.errors import EngineError, StetError
+from speculation.errors import EngineError, StetError, is_out_of_memory
 from speculation.types import Chunk, EngineInfo
 
 logger = logging.getLogger(__name__)
 
 Status = Literal["loading", "ok", "failed", "stopping"]
+
+NO_ROOM = (
+    "out of memory; rewrite fewer lines, choose a smaller model (--model) or KV cache (--kv-budget), "
+    "or close other programs that use the GPU"
+)
+NO_ROOM_TO_LOAD = "out of memory; choose a smaller model (--model) or close other programs that use the GPU"
 
 
 class EngineLike(Protocol):
@@ -181,7 +187,7 @@ class Worker:
         except Exception as error:
             if not isinstance(error, StetError):
                 logger.exception("the engine could not be opened")
-            self.stop(EngineError(f"the model can't be loaded: {_one_line(error)}"), "failed")
+            self.stop(EngineError(f"the model can't be loaded: {_one_line(error, NO_ROOM_TO_LOAD)}"), "failed")
             return
         with self._changed:
             self.info, self.trouble = engine.info, engine.trouble
@@ -233,13 +239,12 @@ class Worker:
         logger.info("%s %s: %d tokens, %d copied, %d passes, %.2f s", job.label, outcome, *counts)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception, no_room: str = NO_ROOM) -> str:
     """An exception as one line that says what to do where that is known."""
     if isinstance(error, StetError):
         return str(error)
+    if is_out_of_memory(error):
+        return no_room
     name = type(error).__name__
-    # By name and text, so that this file needs no torch; on a CPU its error has no type of its own.
-    if isinstance(error, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in str(error):
-        return "out of memory; choose a smaller model (--model) or rewrite fewer lines"
     first = next(iter(str(error).splitlines()), "")
     return f"{name}: {first[:200]}" if first else name

@@ -342,3 +342,25 @@ def test_checkhealth_finds_nothing_broken(editor: Editor) -> None:
     report = editor.text()
     assert "ERROR" not in report, report
     assert "Neovim 0.1" in report
+
+
+def test_project_files_in_the_prompt_are_said_at_the_end(workshop: Workshop, engine: PacedEngine) -> None:
+    (workshop.folder / ".git").mkdir()
+    (workshop.folder / "AGENTS.md").write_text("Be brief.")
+    editor = workshop.open(CODE, {"server": {"url": engine.url}})
+    editor.type(":4,8Stet s/y/radius2/<CR>")
+    editor.wait_for_message("copied, with AGENTS.md")
+
+
+def test_two_servers_in_one_buffer_do_no_harm(editor: Editor) -> None:
+    editor.lua("vim.lsp.start(vim.lsp.config.stet, { reuse_client = function() return false end })")
+    ready = "return #vim.lsp.get_clients({ bufnr = 0, name = 'stet' }) == 2"
+    wait_for(lambda: editor.lua(ready), "the second server")
+    editor.type(":4,8Stet s/y/radius2/<CR>")
+    editor.wait_for_text(renamed(CODE))
+    editor.type("u")
+    assert editor.text() == CODE
+    editor.lua("vim.lsp.get_clients({ bufnr = 0, name = 'stet' })[1]:stop(true)")
+    wait_for(lambda: editor.lua(ready.replace("== 2", "== 1")), "the first server to stop")
+    editor.type(":4,8Stet s/y/radius2/<CR>")
+    editor.wait_for_text(renamed(CODE))

@@ -98,6 +98,18 @@ local function accept(job, n_tries)
   end, job.buf)
 end
 
+--- The message, with the project files that went into the prompt if both fit into a line.
+---@param message string
+---@param context table[]
+---@return string
+local function with_context(message, context)
+  local paths = vim.tbl_map(function(used)
+    return used.path
+  end, context)
+  local text = message .. ', with ' .. table.concat(paths, ', ')
+  return #paths > 0 and vim.fn.strdisplaywidth('stet: ' .. text) <= vim.v.echospace and text or message
+end
+
 ---@param job stet.Job
 ---@param err? lsp.ResponseError
 ---@param result? table
@@ -113,9 +125,12 @@ local function on_answer(job, err, result)
     close(job)
     unchanged[job.buf] = job
     say('nothing to change (:StetAgain tries once more)')
-  elseif M.config().auto_accept and #result.warnings == 0 then
-    accept(job)
   else
+    job.message = with_context(job.message, result.context)
+    if M.config().auto_accept and #result.warnings == 0 then
+      accept(job)
+      return
+    end
     local message = job.message .. ' (:StetAccept or :StetReject)'
     preview.draw(job.buf, vim.tbl_extend('force', result, { message = message }))
     if #result.warnings > 0 then
