@@ -8,9 +8,11 @@ Closing the iterator closes the connection, and that stops the engine.
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx
@@ -92,10 +94,22 @@ class Server:
         """A client for it. Proxies of the environment are for other servers than the user's own engine."""
         timeout = httpx.Timeout(None, connect=5.0)
         is_local = self.socket is not None
-        transport = httpx.AsyncHTTPTransport(uds=self.socket) if is_local else None
+        # To read the certificates takes longer than a keystroke may: never for a socket, else once.
+        verify = False if is_local else _certificates()
+        transport = httpx.AsyncHTTPTransport(uds=self.socket, verify=verify) if is_local else None
         return httpx.AsyncClient(
-            transport=transport, base_url=self.base_url, headers=self.headers, timeout=timeout, trust_env=not is_local
+            verify=verify,
+            transport=transport,
+            base_url=self.base_url,
+            headers=self.headers,
+            timeout=timeout,
+            trust_env=not is_local,
         )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return httpx.create_ssl_context()
 
 
 class EngineClient:

@@ -16,6 +16,8 @@ from lsp_server.scopes import Region
 from speculation.errors import ConfigError
 
 CONTEXT_CHARS = 6000
+NEAR_LINES = 400
+"""So many lines before and after the region are looked at for what the model repeats: more than it is shown, mostly."""
 """How much of the file around the region is shown. More helps little, and costs a CPU seconds to read."""
 
 HOLE = "[...]"
@@ -113,8 +115,8 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str, rules
         form=form,
         task=task,
         echoes=frozenset([f"File: {path}", *(f"Instruction: {line}" for line in task.splitlines()[:1])]),
-        before=snapshot.lines[: region.first],
-        after=snapshot.lines[region.last :],
+        before=snapshot.lines[max(0, region.first - NEAR_LINES) : region.first],
+        after=snapshot.lines[region.last : region.last + NEAR_LINES],
         file_type=snapshot.language_id or "plaintext",
         # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
         max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,
@@ -164,12 +166,14 @@ def _problem(diagnostic: Mapping[str, Any], snapshot: Snapshot) -> str:
 
 def fence_for(text: str) -> str:
     """A fence that is longer than any run of backticks in text."""
-    return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
+    if "```" not in text:  # Found out in no time, however long the text is.
+        return "```"
+    return "`" * (1 + max(map(len, re.findall(r"`{3,}", text))))
 
 
 def _context(snapshot: Snapshot, region: Region, form: Form) -> str:
     """The file around the region, as much as there is room for; empty if there is nothing to see."""
-    lines = [line.rstrip("\r\n") + "\n" for line in snapshot.lines]
+    lines = snapshot.lines
     first, last = region.first, region.last
     room = CONTEXT_CHARS
     while room > 0 and (first > 0 or last < len(lines)):
@@ -181,6 +185,10 @@ def _context(snapshot: Snapshot, region: Region, form: Form) -> str:
         if last < len(lines):
             last += 1
             room -= len(lines[last - 1])
-    before = "".join(lines[first : region.first]) + form.head
-    after = form.tail + "\n" + "".join(lines[region.last : last])
+    before = _with_newlines(lines[first : region.first]) + form.head
+    after = form.tail + "\n" + _with_newlines(lines[region.last : last])
     return "" if is_blank(before + after) else f"{before}{HOLE}{after}".removeprefix(BOM)
+
+
+def _with_newlines(lines: Sequence[str]) -> str:
+    return "".join(line.rstrip("\r\n") + "\n" for line in lines)
