@@ -27,6 +27,7 @@ WRAPPED = {
     "fence without a name": f"```\n{CODE}\n\n```\n",
     "blank lines inside": f"```python\n\n{CODE}\n```",
     "tildes": f"~~~python\n{CODE}~~~\n",
+    "tildes and blank lines": f"~~~\n{CODE}\n\n~~~\n",
     "longer fence": f"`````\n{CODE}`````\n",
     "fence longer at the end": f"```\n{CODE}`````\n",
     "indented": "  ```python\n" + "".join(f"  {line}\n" for line in CODE.splitlines()) + "  ```\n",
@@ -255,6 +256,11 @@ def test_no_change_needed_is_an_answer(answer: str) -> None:
 def test_code_without_a_fence_and_with_another_first_line_is_code(source: str, answer: str) -> None:
     assert clean(answer, source) == answer
     assert clean(f"Here is the updated code:\n{answer}", source) == answer
+
+
+def test_a_path_or_an_instruction_alone_may_be_the_code() -> None:
+    for line in ("src/a.py\n", "Add a test.\n"):
+        assert clean(f"```\n{line}b.py\n```\n", "b.py\n") == f"{line}b.py\n"
 
 
 def test_one_line_in_backticks_is_code() -> None:

@@ -208,6 +208,11 @@ def test_a_line_without_an_end_is_stopped(piece: str) -> None:
     assert stopped_after("```\n" + piece * 5000, "a line without an end") < 3000
 
 
+def test_a_line_without_an_end_is_stopped_after_a_long_one() -> None:
+    long = f"x = '{''.join(map(str, range(900)))}'\n"
+    assert stopped_after(f"```\n{long}" + "x" * 5000, "a line without an end") < len(long) + 2300
+
+
 def test_a_line_that_only_grows_is_stopped() -> None:
     assert stopped_after("```\n" + "".join(f"{n} " for n in range(9000)), "a line without an end") < 6000
 

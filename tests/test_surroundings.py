@@ -97,6 +97,11 @@ def test_lines_as_those_after_the_code_but_further_in_stay() -> None:
     check(new, ["    " + line for line in new], 1, 2, ["if a:\n", "    x()\n", "    return None\n"])
 
 
+def test_a_line_too_many_before_those_after_the_code_stays() -> None:
+    file = ["a = 1\n", "b = 2\n", "b = 2\n", "c = 3\n"]
+    check(["a = 1\n", "b = 2\n", "b = 2\n", "b = 2\n", "c = 3\n"], ["a = 1\n", "b = 2\n"], 0, 1, file)
+
+
 def test_most_of_the_file_around_changed_is_warned_of() -> None:
     lines = [f"line {n}\n" for n in range(40)]
     _, warnings = written("".join([*lines[20:24], "new\n", *lines[25:30], "other\n"]), 20, 23, "".join(lines))
