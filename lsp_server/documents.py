@@ -106,11 +106,17 @@ def prefix_of(line: str, character: int, encoding: Encoding) -> int:
     return bisect_right(lengths, character, key=lambda n: units(line[:n], encoding))
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """Some whole lines of a text, and where each of them begins in it."""
 
     text: str
     starts: list[int]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines, without an empty last one."""
+        return split_lines(self.text)
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,7 @@ class Text:
     @cached_property
     def lines(self) -> list[str]:
         """The lines with their ends, without an empty last one."""
-        return split_lines(self.text)
+        return [line for block in self.blocks for line in block.lines]
 
     @cached_property
     def starts(self) -> list[int]:

@@ -173,20 +173,21 @@ def keystrokes(n_lines: int, type_key: Callable[[int, int, str, int], float]) ->
         yield type_key(line, 4, "", 1)
 
 
-def typed(n_lines: int, *, is_streaming: bool) -> dict[str, float]:
-    """Keystrokes as the editor sees them."""
+def typed(n_lines: int, rewrite_s: float) -> dict[str, float]:
+    """Keystrokes as the editor sees them, while rewrites that take so long are written one after the other."""
     lines = code(n_lines)
     first, last = region(n_lines)
     answer = [line.replace("compute", "count") if n % 10 == 0 else line for n, line in enumerate(lines[first:last])]
-    with engine(answer, 0.01):
+    with engine(answer, rewrite_s / len(answer)):
         editor = Editor()
         editor.open("".join(lines))
         editor.request("stet/reject", {"jobId": "none"})
-        rewrite = editor.rewrite(first, last) if is_streaming else 0
+        rewrite = editor.rewrite(first, last) if rewrite_s else 0
+        time.sleep(2)  # Until it is being written.
 
         def type_key(line: int, character: int, text: str, n_replaced: int) -> float:
             nonlocal rewrite
-            if is_streaming and editor.is_answered(rewrite):
+            if rewrite_s and editor.is_answered(rewrite):
                 assert "result" in editor.wait(rewrite)[1]
                 rewrite = editor.rewrite(first, last)
             time.sleep(PAUSE_S)
@@ -349,8 +350,9 @@ def main(is_json: bool, stdin: str | None, only: str | None) -> None:
         results: dict[str, list[dict[str, Any]]] = {}
         if only in (None, "keys"):
             ways: dict[str, Callable[[int], dict[str, float]]] = {
-                "idle": lambda n: typed(n, is_streaming=False),
-                "streaming": lambda n: typed(n, is_streaming=True),
+                "idle": lambda n: typed(n, 0),
+                "while one rewrite streams": lambda n: typed(n, 60),
+                "while rewrites of 2 s begin and end": lambda n: typed(n, 2),
                 "the server's own work": own_work,
             }
             results["keystrokes, ms"] = [
