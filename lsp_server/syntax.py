@@ -6,9 +6,10 @@ needed, so that they cost the server's start nothing.
 
 import ast
 import re
+import time
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, cast
 
 from lsp_server.documents import Edit, Snapshot
 
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 GRAMMARS = {
+    name: name
+    for name in (
+        "bash c clojure cmake commonlisp cpp csharp css cuda dart dockerfile elisp elixir elm erlang fish fortran go graphql "
+        "groovy haskell hcl html ini java javascript json julia kotlin latex lua make markdown matlab nix objc ocaml "
+        "pascal perl php powershell prisma proto python r ruby rust scala scss solidity sql starlark svelte swift "
+        "terraform toml tsx typescript verilog vhdl vim vue xml yaml zig"
+    ).split()
+} | {
     "cs": "csharp",
     "cuda-cpp": "cuda",
     "emacs-lisp": "elisp",
@@ -33,12 +42,14 @@ GRAMMARS = {
     "typescriptreact": "tsx",
     "zsh": "bash",
 }
-"""Editors' language ids whose grammar has another name."""
+"""Editors' language ids -> grammars. Not all of the pack: one of them (cobol) never ends on some texts."""
 
 WINDOW = 25_000
 """So many characters on both sides of a place are parsed: some 700 lines and ten milliseconds each."""
 MAX_CHARS = 200_000
 """Of what is between: to parse more would take too long."""
+TIMEOUT_S = 1.0
+"""For text on which a grammar takes very long."""
 CHUNK = 4096
 """So many bytes at a time are handed to the parser: in between other threads get their turn."""
 LONE_CR = re.compile(r"\r(?!\n)")
@@ -57,7 +68,15 @@ class Syntax:
         part = LONE_CR.sub("\n", text[self._origin : stop])
         self._data = part.encode("utf-8", "replace")
         self._is_ascii = len(self._data) == len(part)
-        self.root = Parser(language).parse(lambda at, _: self._data[at : at + CHUNK]).root_node
+        deadline = time.monotonic() + TIMEOUT_S
+        self.root = (
+            Parser(language)
+            .parse(
+                lambda at, _: self._data[at : at + CHUNK],
+                progress_callback=lambda at, has_error: time.monotonic() > deadline,
+            )
+            .root_node
+        )
 
     def path(self, offset: int) -> "list[Node]":
         """The nodes around a character, from the root to the leaf."""
@@ -109,10 +128,13 @@ class Syntax:
 
 def parse(snapshot: Snapshot, start: int, end: int) -> Syntax | None:
     """The syntax tree around start:end; None if there is no grammar for the language, or too much to parse."""
-    language = _language(GRAMMARS.get(snapshot.language_id, snapshot.language_id))
-    if language is None or end - start > MAX_CHARS:
+    grammar = GRAMMARS.get(snapshot.language_id)
+    if grammar is None or end - start > MAX_CHARS:
         return None
-    return Syntax(language, snapshot.text, start, end)
+    try:
+        return Syntax(_language(grammar), snapshot.text, start, end)
+    except ValueError:  # out of time
+        return None
 
 
 def breaks(snapshot: Snapshot, edit: Edit) -> bool:
@@ -146,12 +168,9 @@ def _is_badly_indented(python: str) -> bool:
 
 
 @cache
-def _language(grammar: str) -> "Language | None":
+def _language(grammar: str) -> "Language":
     import tree_sitter_language_pack as pack
 
-    # Asked by name, the package would look for a file of that name: only for those that it knows.
-    if grammar not in get_args(pack.SupportedLanguage):
-        return None
     return pack.get_language(cast("pack.SupportedLanguage", grammar))
 
 
