@@ -16,9 +16,9 @@ from lsp_server.scopes import Region
 from speculation.errors import ConfigError
 
 CONTEXT_CHARS = 6000
+"""How much of the file around the region is shown. More helps little, and costs a CPU seconds to read."""
 NEAR_LINES = 400
 """So many lines before and after the region are looked at for what the model repeats: more than it is shown, mostly."""
-"""How much of the file around the region is shown. More helps little, and costs a CPU seconds to read."""
 
 HOLE = "[...]"
 """Stands in the file for the code to edit. Small models that see it there as well give back the whole file."""
@@ -86,6 +86,8 @@ class Prompt:
     before: list[str]
     after: list[str]
     """The lines of the document around the region."""
+    snapshot: Snapshot
+    region: Region
     file_type: str
     max_tokens: int
 
@@ -117,6 +119,8 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str, rules
         echoes=frozenset([f"File: {path}", *(f"Instruction: {line}" for line in task.splitlines()[:1])]),
         before=snapshot.lines[max(0, region.first - NEAR_LINES) : region.first],
         after=snapshot.lines[region.last : region.last + NEAR_LINES],
+        snapshot=snapshot,
+        region=region,
         file_type=snapshot.language_id or "plaintext",
         # Twice the source at three bytes a token, and room for short sources: what is longer has run away.
         max_tokens=2 * math.ceil(len(source.encode("utf-8", "surrogatepass")) / 3) + 512,

@@ -18,12 +18,73 @@ if TYPE_CHECKING:
 
 GRAMMARS = {
     name: name
-    for name in (
-        "bash c clojure cmake commonlisp cpp csharp css cuda dart dockerfile elisp elixir elm erlang fish fortran go graphql "
-        "groovy haskell hcl html ini java javascript json julia kotlin latex lua make markdown matlab nix objc ocaml "
-        "pascal perl php powershell prisma proto python r ruby rust scala scss solidity sql starlark svelte swift "
-        "terraform toml tsx typescript verilog vhdl vim vue xml yaml zig"
-    ).split()
+    for name in [
+        "bash",
+        "c",
+        "clojure",
+        "cmake",
+        "commonlisp",
+        "cpp",
+        "csharp",
+        "css",
+        "cuda",
+        "dart",
+        "dockerfile",
+        "elisp",
+        "elixir",
+        "elm",
+        "erlang",
+        "fish",
+        "fortran",
+        "go",
+        "graphql",
+        "groovy",
+        "haskell",
+        "hcl",
+        "html",
+        "ini",
+        "java",
+        "javascript",
+        "json",
+        "julia",
+        "kotlin",
+        "latex",
+        "lua",
+        "make",
+        "markdown",
+        "matlab",
+        "nix",
+        "objc",
+        "ocaml",
+        "pascal",
+        "perl",
+        "php",
+        "powershell",
+        "prisma",
+        "proto",
+        "python",
+        "r",
+        "ruby",
+        "rust",
+        "scala",
+        "scss",
+        "solidity",
+        "sql",
+        "starlark",
+        "svelte",
+        "swift",
+        "terraform",
+        "toml",
+        "tsx",
+        "typescript",
+        "verilog",
+        "vhdl",
+        "vim",
+        "vue",
+        "xml",
+        "yaml",
+        "zig",
+    ]
 } | {
     "cs": "csharp",
     "cuda-cpp": "cuda",
@@ -46,7 +107,7 @@ GRAMMARS = {
 
 WINDOW = 25_000
 """So many characters on both sides of a place are parsed: some 700 lines and ten milliseconds each."""
-MAX_CHARS = 200_000
+MAX_CHARS = 50_000
 """Of what is between: to parse more would take too long."""
 TIMEOUT_S = 1.0
 """For text on which a grammar takes very long."""

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from lsp_server.cleaning import AnswerLines, Cleaner
-from lsp_server.edits import Hunk, StreamDiff
+from lsp_server.documents import Edit
+from lsp_server.edits import Hunk, StreamDiff, apply_hunks
 from lsp_server.engine_client import Event
 from lsp_server.form import Reindent
 from lsp_server.guards import AnswerWarning, check_complete, check_filled, check_line, lost_code
@@ -12,6 +13,7 @@ from lsp_server.progress import Meter
 from lsp_server.prompts import Prompt
 from lsp_server.runaway import Runaway
 from lsp_server.surroundings import RepeatedHead, RepeatedTail, repeated
+from lsp_server.syntax import breaks
 
 ABOUT_BLANKS = re.compile(r"white ?space|trailing|\bblanks?\b|\bspaces?\b|\bbreaks?\b", re.IGNORECASE)
 """Words of an instruction that may want blanks at the ends of lines to change."""
@@ -67,6 +69,14 @@ class Writing:
         if event.state == "end":
             self._finish(event.finish_reason)
         self.hunks += [self.form.restore_hunk(hunk) for hunk in self._diff.hunks[len(self.hunks) :]]
+        if event.state == "end" and self._is_broken():
+            message = "the result doesn't parse any more; look at it before you accept"
+            self.warnings.append(AnswerWarning("does_not_parse", message))
+
+    def _is_broken(self) -> bool:
+        """Whether the document parses as it was, and not with all hunks."""
+        region, new = self._prompt.region, "".join(apply_hunks(self.form.lines, self.hunks))
+        return bool(self.hunks) and breaks(self._prompt.snapshot, Edit(region.start, region.end, new))
 
     def _finish(self, finish_reason: str | None) -> None:
         check_complete(finish_reason)

@@ -36,3 +36,15 @@ async def test_a_cursor_stands_for_the_function_around_it(ed: Editor, engine: St
     after, result = await propose(ed, engine, TEXT, at, at, 'def f(self):\n    return ["😀", 1]\n')
     assert after == 'class A:\r\n    def f(self):\r\n        return ["😀", 1]\r\n'
     assert (result["range"]["start"]["line"], result["range"]["end"]["line"]) == (1, 4)
+
+
+async def test_a_result_that_does_not_parse_is_said_to(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(TEXT)
+    engine.answer('def f(self):\n    return ["😀", 1\n')
+    span = ed.documents.get(uri).range(TEXT.index("return"), TEXT.index("return"), ed.documents.encoding)
+    result = await ed.rewrite(uri, 0, 0, range=span)
+    assert [warning["code"] for warning in result["warnings"]] == ["does_not_parse"]
+    assert ed.progress[-1]["warnings"] == result["warnings"]
+    assert ed.progress[-1]["message"].startswith("warning: the result doesn't parse any more")
+    engine.answer('def f(self):\n    return ["😀", 1]\n')
+    assert (await ed.rewrite(uri, 0, 0, range=span))["warnings"] == []
