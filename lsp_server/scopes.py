@@ -2,7 +2,6 @@
 
 import re
 from bisect import bisect_right
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from lsp_server import indentation
@@ -43,7 +42,7 @@ WRAPPING = {"ambient_declaration", "declaration", "decorated_definition", "expor
 ATTACHED = re.compile(r"(\w+_)?comment|attribute_item|decorator|(marker_)?annotation")
 """What belongs to the definition below it."""
 PART = re.compile(
-    r"(?!fenced)(\w+_)?(block|body|list|node|mapping|sequence|section|statements|clause|group|compound_statement)"
+    r"(\w+_)?(block|body|list|node|mapping|sequence|section|statements|clause|group|compound_statement)"
     r"|(preproc|namespace|else|elif|elsif|elseif)\w*|then|ensure|rescue|body_statement|start_tag|jsx_opening_element"
 )
 """What is no block of its own, or goes on for the whole file."""
@@ -152,17 +151,16 @@ class _Tree:
 
     def _block(self, path: "list[Node]") -> "Node | None":
         """The innermost block of several lines; by its first line a definition, if one is known by that alone."""
-        blocks = [node for node, inner in pairwise([*path, path[-1]]) if self._is_block(node, inner)]
+        blocks = [node for node in path if self._is_block(node)]
         rows = [self._snapshot.lines[self._rows(node)[0]] for node in blocks]
         named = [node for node, line in zip(blocks, rows, strict=True) if indentation.DEFINITION.match(line)]
         return next(iter((named or blocks)[::-1]), None)
 
-    def _is_block(self, node: "Node", inner: "Node") -> bool:
+    def _is_block(self, node: "Node") -> bool:
         first, last = self._rows(node)
         if node.parent is None or not node.is_named or last - first < 2 or not self._starts_line(node):
             return False
-        # The heading stands for its section, as a signature does for its function.
-        return not PART.fullmatch(node.type) or (node.type == "section" and inner.type.endswith("heading"))
+        return not PART.fullmatch(node.type)
 
     def _attached(self, row: int) -> "Node | None":
         """The comment or decorator that ends with a row and has its lines for itself."""
