@@ -3,10 +3,14 @@
 Works on any lines that can be compared; knows no document and no model.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import NamedTuple
+
+from rapidfuzz.distance import Indel
 
 ANCHOR_LINES = 3
 ANCHOR_CHARS = 20
@@ -14,6 +18,12 @@ ANCHOR_CHARS = 20
 LOOKAHEAD = 400
 """How many old lines beyond the current one a rewrite may delete before the end settles it."""
 CONTEXT_LINES = 3
+WORD = re.compile(r"\w+|\s+|.")
+MIN_ALIKE = 0.5
+"""Lines less alike are no versions of one line: to mark what they have in common would say nothing."""
+MAX_PAIRS = 2500
+MAX_CHARS = 10_000
+"""Hunks of more (old lines times new lines, characters) are not compared word by word."""
 
 
 class Hunk(NamedTuple):
@@ -35,6 +45,45 @@ def apply_hunks(old: Sequence[str], hunks: Iterable[Hunk]) -> list[str]:
     return [*new, *old[at:]]
 
 
+class Part(NamedTuple):
+    """Some characters of a line."""
+
+    line: int
+    start: int
+    end: int
+
+
+def changed_words(old: Sequence[str], new: Sequence[str]) -> tuple[list[Part], list[Part]]:
+    """What differs within lines that became others: parts of the old lines, and of the new ones."""
+    removed: list[Part] = []
+    added: list[Part] = []
+    if len(old) * len(new) > MAX_PAIRS or sum(map(len, old)) + sum(map(len, new)) > MAX_CHARS:
+        return removed, added
+    words, others = ([WORD.findall(line.rstrip("\r\n")) for line in lines] for lines in (old, new))
+    for n_old, n_new in _paired_lines(words, others):
+        ours, theirs = words[n_old], others[n_new]
+        starts, new_starts = (list(accumulate(map(len, each), initial=0)) for each in (ours, theirs))
+        for code in Indel.opcodes(ours, theirs):
+            if code.tag == "delete":
+                removed.append(Part(n_old, starts[code.src_start], starts[code.src_end]))
+            elif code.tag == "insert":
+                added.append(Part(n_new, new_starts[code.dest_start], new_starts[code.dest_end]))
+    return removed, added
+
+
+def _paired_lines(old: Sequence[list[str]], new: Sequence[list[str]]) -> Iterator[tuple[int, int]]:
+    """Which old line became which new one, in order; lines that are like no other have no partner."""
+    at = 0
+    for n_new, line in enumerate(new):
+        # As many lines as before: line by line. Else the one that is most alike, of like ones the first.
+        candidates = range(n_new, n_new + 1) if len(old) == len(new) else range(at, len(old))
+        likeness = {n_old: Indel.normalized_similarity(old[n_old], line) for n_old in candidates}
+        best = max(likeness, key=likeness.__getitem__, default=-1)
+        if best >= 0 and likeness[best] >= MIN_ALIKE:
+            yield best, n_new
+            at = best + 1
+
+
 class StreamDiff:
     """Compares lines that arrive one by one with the old ones.
 
@@ -46,6 +95,8 @@ class StreamDiff:
         self._new: list[str] = []
         """New lines that are not settled yet."""
         self.line = 0
+        self.n_settled = 0
+        """How many new lines are settled."""
         self.hunks: list[Hunk] = []
 
     def feed(self, lines: Iterable[str]) -> None:
@@ -85,6 +136,7 @@ class StreamDiff:
 
     def _settle(self, n_old: int, n_new: int) -> None:
         self.line += n_old
+        self.n_settled += n_new
         del self._new[:n_new]
 
 

@@ -1,21 +1,26 @@
-"""A rewrite from the first event to the last hunk, and what the user's typing does to it meanwhile.
+"""A rewrite from the first event to the last hunk, and what the user's edits do to it meanwhile.
 
-`Job` ties one `Writing` to a place in an open document, `Jobs` knows all jobs. Nobody here speaks to an editor.
+`Job` ties one `Writing` to a passage of an open document, `Jobs` knows all jobs. Nobody here speaks to an editor.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from lsp_server.documents import Edit, Snapshot
-from lsp_server.edits import Hunk, apply_hunks
-from lsp_server.engine_client import EngineClient, Request
+from lsp_server.edits import Hunk, Part, changed_words
+from lsp_server.engine_client import EngineClient, Event, Request
 from lsp_server.prompts import Prompt
+from lsp_server.rebase import Passage
 from lsp_server.scopes import Region
 from lsp_server.writing import Writing
 from speculation.errors import StetError
+
+EDITED = "you edited the lines that it changes"
+UNCLEAR = "the text changed while it was being applied: look whether it was"
 
 
 class Cancelled(StetError):
@@ -25,7 +30,7 @@ class Cancelled(StetError):
 
 
 class Modified(StetError):
-    """The user edited the lines that are being rewritten, or the document is another version than was meant."""
+    """The user edited all that was to be changed, or the document is another version than was meant."""
 
     code = "content_modified"
 
@@ -38,38 +43,63 @@ class Superseded(StetError):
 
 @dataclass
 class Expected:
-    """What an accepted edit will make of the document."""
+    """An edit of ours on its way to the editor. Only the document's changes prove that it was applied."""
 
     hunks: list[Hunk]
-    region_text: str
     text: str
-    arrived: "asyncio.Future[None]"
+    """The document as it is. All of it is compared: between like lines an editor may report a change elsewhere."""
+    wanted: str
+    """The document as the edit makes it."""
+    passage_wanted: str
+    is_applied: bool = False
+    is_unclear: bool = False
+    """Another change came, and the edit may be in it."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at each change of the document."""
+
+    def take(self, edits: Sequence[Edit]) -> None:
+        """The document changed. What the user types after our edit may come along with it."""
+        for edit in edits:
+            if not self.is_applied:
+                self.text = edit.apply(self.text)
+                self.is_applied = self.text == self.wanted
+        self.news.set()
 
 
 @dataclass
 class Job:
-    """A rewrite of the text start:end of an open document; the offsets follow the user's edits."""
+    """A rewrite of a passage. Its hunks refer to the lines that stood there at first."""
 
     id: str
-    uri: str
-    start: int
-    end: int
+    passage: Passage
     lines: list[str]
-    """The lines that stand there, and that the hunks refer to."""
     writing: Writing
     hunks: list[Hunk] = field(default_factory=list)
+    """In order: those that are final, and neither accepted nor rejected nor dropped."""
+    dropped: dict[int, str] = field(default_factory=dict)
+    """The hunks that can't be applied any more by their ids, and why."""
     is_proposed: bool = False
     context: list[dict[str, Any]] = field(default_factory=list)
     """What project files have put into the prompt, as the protocol says it."""
-    expected: "Expected | None" = None
-    """An edit of ours is on its way to the editor: what changes inside may be just that."""
+    expected: Expected | None = None
+    _n_taken: int = 0
+    _words: dict[int, tuple[list[Part], list[Part]]] = field(default_factory=dict)
     _task: "asyncio.Task[object] | None" = None
     _stopped_by: StetError | None = None
 
     @classmethod
     def of(cls, id: str, snapshot: Snapshot, region: Region, prompt: Prompt) -> "Job":
         """A job that has not begun."""
-        return cls(id, snapshot.uri, region.start, region.end, list(prompt.form.lines), Writing(prompt))
+        return cls(id, Passage(snapshot, region.start, region.end), list(prompt.form.lines), Writing(prompt))
+
+    def __post_init__(self) -> None:
+        self.starts = list(accumulate(map(len, self.lines), initial=0))
+        """Where each line began in the passage."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The document as it is."""
+        return self.passage.snapshot
 
     async def run(self, client: EngineClient, request: Request, report: Callable[["Job"], None]) -> None:
         """Write to the end. Raises what `stop` was given, or what went wrong."""
@@ -77,8 +107,7 @@ class Job:
         try:
             async with aclosing(client.complete(request)) as events:
                 async for event in events:
-                    self.writing.take(event)
-                    self.hunks = self.writing.hunks
+                    self.take(event)
                     report(self)
         except asyncio.CancelledError:
             if self._stopped_by is None or self._task is None:
@@ -87,7 +116,19 @@ class Job:
             raise self._stopped_by from None
         finally:
             self._task = None
+        if self.dropped and not self.hunks:
+            raise Modified("you edited all the lines that it would change; rewrite them again")
+        if self.writing.hunks and not self.hunks:
+            raise Cancelled("the rewrite was rejected")
         self.is_proposed = bool(self.hunks)
+
+    def take(self, event: Event) -> None:
+        """The next event of the engine. A hunk is looked at once it is final: what was undone by then costs nothing."""
+        self.writing.take(event)
+        fresh = self.writing.hunks[self._n_taken :]
+        self._n_taken += len(fresh)
+        self.hunks += fresh
+        self._drop_edited(fresh)
 
     def stop(self, reason: StetError) -> None:
         """End a running job for a reason; nothing if it isn't running."""
@@ -95,76 +136,85 @@ class Job:
             self._stopped_by = reason
             self._task.cancel()
 
-    def offset(self, line: int) -> int:
-        """Where a line of the region begins in the document."""
-        return self.start + sum(map(len, self.lines[:line]))
+    def place(self, hunk: Hunk) -> tuple[int, int] | None:
+        """The offsets of a hunk in the document as it is; None if its lines were edited."""
+        first, last = self.starts[hunk.first], self.starts[hunk.last]
+        at = self.passage.place(first, last)
+        return None if at is None else (at, at + last - first)
 
-    def follow(self, edits: Iterable[Edit], snapshot: Snapshot) -> bool:
-        """Move along with the user's edits, after which snapshot stands; False if they touched the region itself."""
-        for edit in edits:
-            grown = len(edit.new_text) - (edit.end - edit.start)
-            if edit.end <= self.start and edit.start < self.start:
-                self.start += grown
-                self.end += grown
-            elif edit.start == edit.end == self.start:
-                # Typed right before the region: above it if that is whole lines, else the check below says no.
-                self.start += grown
-                self.end += grown
-            elif edit.start < self.end:
-                self.end += grown
-        return self.stands(snapshot)
+    def words(self, hunk: Hunk) -> tuple[list[Part], list[Part]]:
+        """What differs within its lines: parts of the old ones, and of the new ones."""
+        if hunk.id not in self._words:
+            self._words[hunk.id] = changed_words(self.lines[hunk.first : hunk.last], hunk.new_lines)
+        return self._words[hunk.id]
 
-    def stands(self, snapshot: Snapshot) -> bool:
-        """Whether the region is still what it was: whole lines, if it was that, and the same text."""
-        form = self.writing.form
-        begins = form.head or self.start in snapshot.starts
-        ends = form.tail or self.end in snapshot.starts or self.end == len(snapshot.text)
-        return bool(begins and ends) and snapshot.text[self.start : self.end] == "".join(self.lines)
+    def text_with(self, hunks: Sequence[Hunk]) -> str:
+        """The passage as it is, with these hunks applied."""
+        begin = self.passage.start
+        text = self.snapshot.slice(begin, self.passage.end)
+        for hunk in reversed(hunks):
+            place = self.place(hunk)
+            assert place is not None, "hunks without a place are dropped"
+            text = Edit(place[0] - begin, place[1] - begin, "".join(hunk.new_lines)).apply(text)
+        return text
 
-    def chosen(self, ids: Sequence[int] | None) -> list[Hunk]:
-        """The hunks with these ids (None: all)."""
-        return [hunk for hunk in self.hunks if ids is None or hunk.id in ids]
+    def follow(self, edits: Sequence[Edit], snapshot: Snapshot) -> bool:
+        """The document changed; whether it did in the passage."""
+        is_touched = self.passage.follow(edits, snapshot)
+        if self.expected:
+            begin, wanted = self.passage.start, self.expected.passage_wanted
+            self.expected.is_unclear |= is_touched or snapshot.slice(begin, begin + len(wanted)) == wanted
+            self.expected.take(edits)
+            if self.expected.is_applied:
+                self.forget(self.expected.hunks)
+        if is_touched:
+            self._drop_edited(self.hunks)
+        return is_touched
 
-    def expect(self, hunks: list[Hunk], snapshot: Snapshot) -> Expected:
-        """Say that these hunks are about to be applied to snapshot."""
-        new = "".join(apply_hunks(self.lines, hunks))
-        text = snapshot.text[: self.start] + new + snapshot.text[self.end :]
-        self.expected = Expected(hunks, new, text, asyncio.get_running_loop().create_future())
+    def expect(self, hunks: list[Hunk]) -> Expected:
+        """Say that these hunks are about to be applied to the document as it is."""
+        text, passage_wanted = self.snapshot.text, self.text_with(hunks)
+        wanted = text[: self.passage.start] + passage_wanted + text[self.passage.end :]
+        self.expected = Expected(hunks, text, wanted, passage_wanted)
         return self.expected
 
-    def confirm(self, snapshot: Snapshot) -> bool:
-        """Whether snapshot is what was expected; then the hunks that remain refer to the lines as they are now."""
-        expected = self.expected
-        if expected is None:
-            return False
-        # The whole text is compared too: between like lines an editor may report the change a few lines off.
-        if snapshot.text != expected.text and snapshot.text[self.start : self.end] != expected.region_text:
-            return False
-        taken = {hunk.id for hunk in expected.hunks}
-        rest, shift = [], 0
-        for hunk in self.hunks:
-            if hunk.id in taken:
-                shift += len(hunk.new_lines) - (hunk.last - hunk.first)
-            else:
-                rest.append(hunk._replace(first=hunk.first + shift, last=hunk.last + shift))
-        self.hunks, self.lines = rest, apply_hunks(self.lines, expected.hunks)
-        self.end = self.start + len(expected.region_text)
-        self.expected = None
-        expected.arrived.set_result(None)
-        return True
+    def settle(self, *, is_said: bool) -> bool:
+        """Expect no longer; whether the edit was applied. is_said: the editor says so."""
+        assert self.expected is not None
+        expected, self.expected = self.expected, None
+        if is_said and expected.is_unclear and not expected.is_applied:
+            # To apply it again could put the same lines there twice.
+            self._drop(expected.hunks, UNCLEAR)
+        self._drop_edited(self.hunks)
+        return expected.is_applied
+
+    def forget(self, hunks: Collection[Hunk]) -> None:
+        """Take out hunks that were accepted or rejected."""
+        self.hunks = [hunk for hunk in self.hunks if hunk not in hunks]
+
+    def _drop(self, hunks: Collection[Hunk], reason: str) -> None:
+        self.forget(hunks)
+        self.dropped |= {hunk.id: reason for hunk in hunks}
+
+    def _drop_edited(self, hunks: Collection[Hunk]) -> None:
+        on_their_way = self.expected.hunks if self.expected else ()
+        self._drop([hunk for hunk in hunks if hunk not in on_their_way and self.place(hunk) is None], EDITED)
 
 
 class Jobs:
     """The jobs that run or wait for accept or reject."""
 
-    def __init__(self, on_stale: Callable[[Job, str], None]) -> None:
+    def __init__(self, on_stale: Callable[[Job, str], None], on_edited: Callable[[Job], None]) -> None:
         self._jobs: dict[str, Job] = {}
         self._on_stale = on_stale
+        self._on_edited = on_edited
 
     def add(self, job: Job) -> None:
         """Take in a job; older ones that overlap it end."""
-        for other in [other for other in self._jobs.values() if other.uri == job.uri]:
-            if other.id == job.id or (other.start < job.end and job.start < other.end):
+        here = job.passage
+        for other in self._in(job.snapshot.uri):
+            there = other.passage
+            if other.id == job.id or (there.start < here.end and here.start < there.end):
                 self.drop(other, Superseded("a newer rewrite of the same lines took this one's place"))
         self._jobs[job.id] = job
 
@@ -181,19 +231,32 @@ class Jobs:
         """End a job that the user didn't end: a running one fails, a proposal goes stale."""
         self.remove(job)
         job.stop(reason)
+        if job.expected:
+            job.expected.news.set()
         if job.is_proposed:
             self._on_stale(job, str(reason))
 
+    def review(self, job: Job) -> None:
+        """End a job if the user's edits left nothing of it."""
+        if job.passage.is_gone:
+            self.drop(job, Modified("the lines that were to be rewritten are gone"))
+        elif job.is_proposed and not job.hunks:
+            self.drop(job, Modified("you edited all the lines that it would change; rewrite them again"))
+
     def changed(self, edits: Sequence[Edit], snapshot: Snapshot) -> None:
         """The user (or an accepted rewrite) edited a document."""
-        for job in [job for job in self._jobs.values() if job.uri == snapshot.uri]:
-            stands = job.follow(edits, snapshot)
-            if not job.confirm(snapshot) and not stands and job.expected is None:
-                self.drop(job, Modified("you edited the lines that are being rewritten; rewrite them again"))
+        for job in self._in(snapshot.uri):
+            n_dropped = len(job.dropped)
+            is_touched = job.follow(edits, snapshot)
+            if job.expected or not is_touched:
+                continue  # While hunks are on their way, who sent them looks after the job.
+            self.review(job)
+            if self.get(job.id) is job and (job.is_proposed or len(job.dropped) > n_dropped):
+                self._on_edited(job)
 
     def closed(self, uri: str | None) -> None:
         """A document was closed; None: all are taken for closed."""
-        for job in [job for job in self._jobs.values() if uri in (None, job.uri)]:
+        for job in [job for job in self._jobs.values() if uri in (None, job.snapshot.uri)]:
             self.drop(job, Modified("the document was closed"))
 
     def stop_all(self) -> None:
@@ -201,3 +264,6 @@ class Jobs:
         for job in list(self._jobs.values()):
             self.remove(job)
             job.stop(Cancelled("the language server is leaving"))
+
+    def _in(self, uri: str) -> list[Job]:
+        return [job for job in self._jobs.values() if job.snapshot.uri == uri]

@@ -142,6 +142,7 @@ class StetProtocol(LanguageServerProtocol):
     def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
         """Take a document in."""
         document = params.text_document
+        self.session.jobs.closed(document.uri)  # Some clients open it anew when the file changed on disk.
         language = getattr(document.language_id, "value", document.language_id)
         self.session.documents.open(document.uri, document.version, document.text, language)
 

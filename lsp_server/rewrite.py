@@ -4,14 +4,13 @@ import asyncio
 import math
 import os.path
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lsp_server.documents import Snapshot
-from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Request
 from lsp_server.jobs import Cancelled, Job, Modified
 from lsp_server.progress import Throttle
@@ -218,7 +217,8 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
     except BaseException as error:
         session.jobs.remove(job)
         is_cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
-        _say_end(session, job, "cancelled" if is_cancelled else "failed", "cancelled" if is_cancelled else str(error))
+        state, message = ("cancelled", "cancelled") if is_cancelled else ("failed", str(error))
+        session.say_progress(job, state, message)
         if isinstance(error, StetError):
             raise rpc_error(error) from None
         raise
@@ -227,36 +227,33 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
             session.tell_once(client.trouble)
     if not job.is_proposed:
         session.jobs.remove(job)
-    _say_end(session, job, "done", job.writing.message())
+    session.say_progress(job, "done", job.writing.message())
     return _result(session, job)
 
 
-def _say_end(session: Session, job: Job, state: str, message: str) -> None:
-    try:
-        session.say_progress(job, state, message)
-    except ConfigError:
-        # The document was closed meanwhile: nobody shows this job any more.
-        return
-
-
 def _result(session: Session, job: Job) -> dict[str, Any]:
-    snapshot = session.documents.get(job.uri)
+    passage, snapshot = job.passage, job.snapshot
     return {
         "jobId": job.id,
         "status": "proposed" if job.is_proposed else "unchanged",
-        "uri": job.uri,
+        "uri": snapshot.uri,
         "version": snapshot.version,
-        "range": snapshot.range(job.start, job.end, session.encoding),
+        "range": snapshot.range(passage.start, passage.end, session.encoding),
         "hunks": session.hunks_json(job, job.hunks),
-        "newText": "".join(apply_hunks(job.lines, job.hunks)),
+        "droppedHunks": session.dropped_json(job),
+        "newText": job.text_with(job.hunks),
         "warnings": [warning._asdict() for warning in job.writing.warnings],
         "stats": job.writing.meter.final(),
         "context": job.context,
     }
 
 
-def reject(session: Session, job_id: str) -> None:
-    """Answer stet/reject."""
-    if job := session.jobs.get(job_id):
+def reject(session: Session, job_id: str, ids: Collection[int] | None = None) -> None:
+    """Answer stet/reject: forget some hunks, or the whole job."""
+    job = session.jobs.get(job_id)
+    if job is None:
+        return
+    job.forget([hunk for hunk in job.hunks if ids is None or hunk.id in ids])
+    if ids is None or (job.is_proposed and not job.hunks):
         session.jobs.remove(job)
         job.stop(Cancelled("the rewrite was rejected"))

@@ -98,14 +98,11 @@ def make_server() -> StetServer:
 
     @server.feature("stet/accept")
     async def on_accept(params: Any) -> dict[str, Any]:
-        ids = params.get("hunks") if isinstance(params, dict) else None
-        if ids is not None and not (isinstance(ids, list) and all(type(each) is int for each in ids)):
-            invalid("hunks must be a list of hunk ids")
-        return await accept(session, server.workspace_apply_edit_async, job_id(params), ids)
+        return await accept(session, server.workspace_apply_edit_async, job_id(params), hunk_ids(params))
 
     @server.feature("stet/reject")
     def on_reject(params: Any) -> None:
-        reject(session, job_id(params))
+        reject(session, job_id(params), hunk_ids(params))
 
     kinds = [code_actions.REWRITE, code_actions.QUICKFIX]
 
@@ -131,6 +128,14 @@ def job_id(params: Any) -> str:
     if not isinstance(params, dict) or not isinstance(params.get("jobId"), str):
         invalid("jobId must be a string: the jobId of a stet/rewrite")
     return cast(str, params["jobId"])
+
+
+def hunk_ids(params: dict[str, Any]) -> list[int] | None:
+    """The hunks that a request names; None: all."""
+    ids = params.get("hunks")
+    if ids is not None and not (isinstance(ids, list) and all(type(each) is int for each in ids)):
+        invalid("hunks must be a list of hunk ids")
+    return ids
 
 
 def knows_llm_tag(capabilities: lsp.ClientCapabilities) -> bool:

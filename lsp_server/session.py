@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
-from lsp_server.documents import Documents, Encoding
+from lsp_server.documents import Documents, Encoding, units
 from lsp_server.edits import Hunk
 from lsp_server.engine_client import EngineClient
 from lsp_server.jobs import Job, Jobs
@@ -45,7 +45,7 @@ class Session:
     """URIs of the workspace folders."""
 
     def __post_init__(self) -> None:
-        self.jobs = Jobs(self._say_stale)
+        self.jobs = Jobs(self._say_stale, self._say_edited)
         self._told: set[str] = set()
 
     @property
@@ -101,35 +101,59 @@ class Session:
 
     def hunks_json(self, job: Job, hunks: list[Hunk]) -> list[dict[str, Any]]:
         """Hunks as the protocol has them, placed in the document as it is now."""
-        snapshot = self.documents.get(job.uri)
-        return [
-            {
-                "id": hunk.id,
-                "range": snapshot.range(job.offset(hunk.first), job.offset(hunk.last), self.encoding),
-                "oldText": "".join(job.lines[hunk.first : hunk.last]),
-                "newText": "".join(hunk.new_lines),
-            }
-            for hunk in hunks
-        ]
+        return [self._hunk_json(job, hunk, *place) for hunk in hunks if (place := job.place(hunk))]
+
+    def _hunk_json(self, job: Job, hunk: Hunk, start: int, end: int) -> dict[str, Any]:
+        removed, added = job.words(hunk)
+        starts = [start + at - job.starts[hunk.first] for at in job.starts[hunk.first : hunk.last]]
+        return {
+            "id": hunk.id,
+            "range": job.snapshot.range(start, end, self.encoding),
+            "oldText": "".join(job.lines[hunk.first : hunk.last]),
+            "newText": "".join(hunk.new_lines),
+            "removed": [
+                job.snapshot.range(starts[part.line] + part.start, starts[part.line] + part.end, self.encoding)
+                for part in removed
+            ],
+            "added": [
+                {"line": part.line}
+                | {
+                    side: units(hunk.new_lines[part.line][:character], self.encoding)
+                    for side, character in (("start", part.start), ("end", part.end))
+                }
+                for part in added
+            ],
+        }
+
+    def dropped_json(self, job: Job) -> list[dict[str, Any]]:
+        """The hunks that can't be applied any more, as the protocol has them."""
+        return [{"id": id, "reason": reason} for id, reason in job.dropped.items()]
 
     def say_progress(self, job: Job, state: str, message: str) -> None:
         """Send stet/progress."""
-        snapshot = self.documents.get(job.uri)
+        passage, snapshot = job.passage, job.snapshot
         fields = {
             "jobId": job.id,
-            "uri": job.uri,
+            "uri": snapshot.uri,
             "version": snapshot.version,
             "state": state,
-            "range": snapshot.range(job.start, job.end, self.encoding),
+            "range": snapshot.range(passage.start, passage.end, self.encoding),
             "hunks": self.hunks_json(job, job.hunks),
-            "line": snapshot.position(job.offset(job.writing.line), self.encoding)["line"],
+            "droppedHunks": self.dropped_json(job),
+            "line": snapshot.position(passage.now(job.starts[job.writing.line]), self.encoding)["line"],
             "text": "".join(job.writing.new_lines),
+            "finalLines": job.writing.n_final,
             "warnings": [warning._asdict() for warning in job.writing.warnings],
             "message": message,
             "context": job.context,
         }
         self.notify(PROGRESS, fields | job.writing.meter.fields())
 
+    def _say_edited(self, job: Job) -> None:
+        state = "done" if job.is_proposed else job.writing.meter.state
+        self.say_progress(job, state, job.writing.message())
+
     def _say_stale(self, job: Job, reason: str) -> None:
         # Without ranges: the lines they were about are not there any more.
-        self.notify(PROGRESS, {"jobId": job.id, "uri": job.uri, "state": "stale", "hunks": [], "message": reason})
+        fields = {"jobId": job.id, "uri": job.snapshot.uri, "state": "stale", "hunks": [], "message": reason}
+        self.notify(PROGRESS, fields | {"droppedHunks": self.dropped_json(job)})

@@ -56,6 +56,11 @@ class Writing:
         """The line of the region that writing has reached: all before it is final."""
         return self.form.first + self._diff.line
 
+    @property
+    def n_final(self) -> int:
+        """How many of new_lines are final."""
+        return self._diff.n_settled
+
     def message(self) -> str:
         """The state in words; once all is written, the warnings first."""
         return "; ".join([*(f"warning: {warning.message}" for warning in self.warnings), self.meter.message()])

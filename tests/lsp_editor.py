@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,15 @@ class Editor:
         self.skips_edits = False
         """Answer applied: true without doing anything, as Neovim does for a stale version."""
         self.refuses_edits = False
+        self.lies = False
+        """Answer applied: true to an edit for another version too, as Neovim does; VS Code says false."""
+        self.keys: list[Callable[[], None]] = []
+        """What the user does just before the next edits of the server arrive, one each."""
+        self.typed_along: list[dict[str, Any]] = []
+        """Changes that are told in the same message as the server's next edit."""
+        self.tells_in_parts = False
+        """Tell each change of an edit in a message of its own."""
+        self.n_applied = 0
 
     def open(self, text: str, language: str = "python", uri: str = "file:///demo/a.py") -> str:
         """Open a document, version 1."""
@@ -53,17 +62,36 @@ class Editor:
         stop = {"line": end[0], "character": end[1]} if end else start
         self.change(uri, [{"range": {"start": start, "end": stop}, "text": text}])
 
-    def change(self, uri: str, changes: list[dict[str, Any]]) -> None:
-        """Change a document and tell the server."""
+    def change(self, uri: str, changes: list[dict[str, Any]], later_s: float = 0) -> None:
+        """Change a document and tell the server; later, as editors do that gather changes."""
         version = self.documents.get(uri).version + 1
         self.documents.change(uri, version, changes)
+        if later_s:
+            asyncio.get_running_loop().call_later(later_s, self.tell, uri, version, changes)
+        else:
+            self.tell(uri, version, changes)
+
+    def tell(self, uri: str, version: int, changes: list[dict[str, Any]]) -> None:
+        """Send didChange."""
+        kinds = {True: t.TextDocumentContentChangePartial, False: t.TextDocumentContentChangeWholeDocument}
         self.client.protocol.notify(
             "textDocument/didChange",
             t.DidChangeTextDocumentParams(
                 t.VersionedTextDocumentIdentifier(uri=uri, version=version),
-                [self.client.protocol._converter.structure(c, t.TextDocumentContentChangePartial) for c in changes],
+                [self.client.protocol._converter.structure(c, kinds["range" in c]) for c in changes],
             ),
         )
+
+    def apply(self, uri: str, edits: list[dict[str, Any]]) -> None:
+        """Apply the server's edits, as one undo step."""
+        # From the end, so that each edit leaves the places of those before it as they are.
+        edits.sort(key=lambda edit: (edit["range"]["start"]["line"], edit["range"]["start"]["character"]))
+        changes = [{"range": edit["range"], "text": edit["newText"]} for edit in reversed(edits)]
+        changes += self.typed_along
+        self.typed_along = []
+        for told in [[change] for change in changes] if self.tells_in_parts else [changes]:
+            self.change(uri, told)
+        self.n_applied += 1
 
     def request(self, method: str, params: Any, msg_id: str | None = None) -> "asyncio.Future[Any]":
         """Send a request; the result comes as plain dicts."""
@@ -161,17 +189,15 @@ async def editor(
     @client.feature(t.WORKSPACE_APPLY_EDIT)
     def on_apply(params: t.ApplyWorkspaceEditParams) -> t.ApplyWorkspaceEditResult:
         ours.edits.append(params)
-        if not ours.skips_edits and not ours.refuses_edits:
-            for document in params.edit.document_changes or []:
-                assert isinstance(document, t.TextDocumentEdit)
-                edits = [client.protocol._converter.unstructure(edit) for edit in document.edits]
-                # From the end, so that each edit leaves the places of those before it as they are.
-                edits.sort(key=lambda edit: (edit["range"]["start"]["line"], edit["range"]["start"]["character"]))
-                ours.change(
-                    document.text_document.uri,
-                    [{"range": edit["range"], "text": edit["newText"]} for edit in reversed(edits)],
-                )
-        return t.ApplyWorkspaceEditResult(applied=not ours.refuses_edits)
+        if ours.keys:
+            ours.keys.pop(0)()
+        (document,) = params.edit.document_changes or []
+        assert isinstance(document, t.TextDocumentEdit)
+        uri = document.text_document.uri
+        is_stale = document.text_document.version != ours.documents.get(uri).version
+        if not (is_stale or ours.skips_edits or ours.refuses_edits):
+            ours.apply(uri, [client.protocol._converter.unstructure(edit) for edit in document.edits])
+        return t.ApplyWorkspaceEditResult(applied=not ours.refuses_edits and (ours.lies or not is_stale))
 
     @client.feature("stet/progress")
     def on_progress(params: Any) -> None:

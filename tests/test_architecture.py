@@ -22,6 +22,7 @@ FLOORS = {
         (
             "session",
             "jobs",
+            "rebase",
             "writing",
             "edits",
             "project",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.edits import Hunk, StreamDiff, UnifiedDiff, apply_hunks
+from lsp_server.edits import Hunk, Part, StreamDiff, UnifiedDiff, apply_hunks, changed_words
 
 LINE = st.sampled_from(["\n", "}\n", "return value\n", "x = compute(1)\n", "y = compute(2)\n", "def function():\n"])
 LINES = st.lists(LINE, max_size=25)
@@ -23,6 +23,44 @@ def diff(old: list[str], new: list[str]) -> list[Hunk]:
 @given(LINES, LINES)
 def test_applied_hunks_give_the_new_lines(old: list[str], new: list[str]) -> None:
     assert apply_hunks(old, diff(old, new)) == new
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "added"),
+    [
+        (["x = one\n"], ["x = two\n"], ["one"], ["two"]),
+        (["x = one\n"], ["x = one + two\n"], [], [" + two"]),
+        (["f(a, b)\r\n"], ["f(a)\r\n"], [", b"], []),
+        (["f(a)\n", "g(b)\n"], ["f(c)\n", "g(d)\n"], ["a", "b"], ["c", "d"]),
+        (["return value\n"], ["# more\n", "return values\n"], ["value"], ["values"]),
+        (["return value\n"], ["something else\n"], [], []),
+        ([], ["new\n"], [], []),
+        (["s = '😀' + x\n"], ["s = '😀' + y\n"], ["x"], ["y"]),
+        (["long = 1\n"] * 60, ["long = 2\n"] * 60, [], []),
+    ],
+)
+def test_words_that_differ_within_lines(old: list[str], new: list[str], removed: list[str], added: list[str]) -> None:
+    parts, others = changed_words(old, new)
+    assert [old[part.line][part.start : part.end] for part in parts] == removed
+    assert [new[part.line][part.start : part.end] for part in others] == added
+
+
+@given(LINES, LINES)
+def test_what_differs_is_all_that_differs(old: list[str], new: list[str]) -> None:
+    """Without it, a line and what became of it are the same."""
+
+    def without(lines: list[str], parts: list[Part]) -> list[str]:
+        for part in reversed(parts):
+            line = lines[part.line]
+            lines = [*lines[: part.line], line[: part.start] + line[part.end :], *lines[part.line + 1 :]]
+        return lines
+
+    removed, added = changed_words(old, new)
+    assert removed == sorted(removed) and added == sorted(added)
+    touched = sorted({part.line for part in removed + added})
+    if len(old) == len(new):
+        ours, theirs = without(old, removed), without(new, added)
+        assert all(ours[n] == theirs[n] for n in touched)
 
 
 @given(LINES, LINES)

@@ -154,7 +154,7 @@ def test_typing_elsewhere_goes_on_undisturbed(editor: Editor) -> None:
     assert editor.text() == CODE
 
 
-def test_an_edit_inside_the_range_ends_the_rewrite_and_stays(editor: Editor, engine: PacedEngine) -> None:
+def test_an_edit_of_all_that_would_change_ends_the_rewrite_and_stays(editor: Editor, engine: PacedEngine) -> None:
     start_slowly(editor)
     editor.type("7Gx")
     edited = editor.text()

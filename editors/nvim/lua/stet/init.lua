@@ -21,13 +21,14 @@ local M = {}
 ---@field instruction string
 ---@field request? integer id of stet/rewrite while it is unanswered
 ---@field message string what it is doing, with its figures
+---@field n_dropped integer changes that the user's edits took away, as far as said
 
 ---@type table<integer, stet.Job> by buffer
 local jobs = {}
 ---@type table<integer, stet.Job> by buffer: the last job, if it left the text as it was
 local unchanged = {}
 local n_jobs = 0
-local TRIES = 3
+local HINT = ' (:StetAccept or :StetReject)'
 
 --- One line. nvim_echo(), under vim.notify(), waits for a key after a message wider than the screen, and so eats one that
 --- the user is typing. :echomsg shortens it (outside a command: hence the schedule), and :messages has all of it.
@@ -76,9 +77,28 @@ local function drop(job)
   end
 end
 
+--- Say once what the user's edits took away.
 ---@param job stet.Job
----@param n_tries? integer
-local function accept(job, n_tries)
+---@param dropped { id: integer, reason: string }[]
+local function say_dropped(job, dropped)
+  local n = #dropped - job.n_dropped
+  if n > 0 then
+    local what = n == 1 and 'a change was dropped' or n .. ' changes were dropped'
+    say(('%s: %s'):format(what, dropped[#dropped].reason), vim.log.levels.WARN)
+    job.n_dropped = #dropped
+  end
+end
+
+--- Draw how far a job is.
+---@param job stet.Job
+---@param view stet.View
+local function show(job, view)
+  local message = job.message .. (job.request and '' or HINT)
+  preview.draw(job.buf, vim.tbl_extend('force', view, { message = message }), job.client.offset_encoding)
+end
+
+---@param job stet.Job
+local function accept(job)
   job.client:request('stet/accept', { jobId = job.id }, function(err, answer)
     if not is_alive(job) then
       return
@@ -89,9 +109,7 @@ local function accept(job, n_tries)
     elseif answer.applied then
       close(job)
       say(job.message)
-    elseif (n_tries or 1) < TRIES then
-      -- A key was pressed between the request and the edit. By now the server knows of it.
-      accept(job, (n_tries or 1) + 1)
+      say_dropped(job, answer.droppedHunks)
     else
       say_error(answer.message)
     end
@@ -131,10 +149,9 @@ local function on_answer(job, err, result)
       accept(job)
       return
     end
-    local message = job.message .. ' (:StetAccept or :StetReject)'
-    preview.draw(job.buf, vim.tbl_extend('force', result, { message = message }))
+    show(job, result)
     if #result.warnings > 0 then
-      say(message, vim.log.levels.WARN)
+      say(job.message .. HINT, vim.log.levels.WARN)
     end
   end
 end
@@ -173,8 +190,15 @@ local function rewrite(target, instruction, again)
   unchanged[buf] = nil
   n_jobs = n_jobs + 1
   ---@type stet.Job
-  local job =
-    { id = 'nvim-' .. n_jobs, buf = buf, client = client, target = target, instruction = instruction, message = '' }
+  local job = {
+    id = 'nvim-' .. n_jobs,
+    buf = buf,
+    client = client,
+    target = target,
+    instruction = instruction,
+    message = '',
+    n_dropped = 0,
+  }
   local asked = { instruction = instruction, jobId = job.id, again = again }
   local params = vim.tbl_extend('error', target.params, asked)
   jobs[buf] = job
@@ -330,7 +354,8 @@ function M.on_progress(progress)
     close(job)
     say(progress.message, vim.log.levels.WARN)
   elseif progress.state ~= 'failed' then
-    preview.draw(job.buf, progress)
+    show(job, progress)
+    say_dropped(job, progress.droppedHunks)
   end
 end
 

@@ -1,20 +1,22 @@
 --- Draws a rewrite beside the buffer's text: extmarks and virtual lines only. Knows no requests.
 ---
---- Rows come from the server, for a version that may be older than the buffer. Only edits outside the rewritten range
---- keep a rewrite alive, so within the range everything stays where it is, and one mark on its first line (the anchor)
---- says how far all of it has moved.
+--- Rows come from the server, for a version that may be older than the buffer. One mark on the first line of the range
+--- (the anchor) says how far it has moved since. What was typed within the range since then is as little as the user
+--- types until the server answers, and the server answers each edit there: the next view puts it right.
 local M = {}
 
 local marks = vim.api.nvim_create_namespace('stet')
 local anchors = vim.api.nvim_create_namespace('stet.anchor')
 
-for group, link in pairs({ StetAdd = 'DiffAdd', StetDelete = 'DiffDelete', StetStatus = 'Comment' }) do
+for group, link in pairs({ StetAdd = 'DiffAdd', StetDelete = 'DiffDelete', StetWord = 'DiffText', StetStatus = 'Comment' }) do
   vim.api.nvim_set_hl(0, group, { link = link, default = true })
 end
 
 ---@class stet.Hunk
 ---@field range lsp.Range whole lines
 ---@field newText string
+---@field removed lsp.Range[] what differs within old lines
+---@field added { line: integer, start: integer, end: integer }[] what differs within new ones
 
 ---@class stet.View what to draw: a stet/progress notification, or the answer to stet/rewrite with a message
 ---@field version integer
@@ -22,6 +24,7 @@ end
 ---@field hunks stet.Hunk[] final ones
 ---@field line? integer where the writing is: what comes before is final
 ---@field text? string all that has been written so far
+---@field finalLines? integer so many lines of it are final
 ---@field message string
 
 --- How many lines the range has moved since the version that its rows belong to; nil while that can't be known.
@@ -49,22 +52,33 @@ end
 --- The lines as virtual ones. They show a tab as it is, so it is spelt out in spaces.
 ---@param buf integer
 ---@param lines string[]
+---@param words table<integer, [integer, integer][]>
 ---@return [string, string][][]
-local function virtual_lines(buf, lines)
+local function virtual_lines(buf, lines, words)
   local tab = vim.bo[buf].tabstop
-  return vim
-    .iter(lines)
-    :map(function(line)
-      local width = 0
-      local shown = line:gsub('[^\t]*\t', function(piece)
+  local shown = {}
+  for n, line in ipairs(lines) do
+    local chunks, at, width = {}, 0, 0
+    local function add(stop, group)
+      local text = line:sub(at + 1, stop)
+      local shown_text = text:gsub('[^\t]*\t', function(piece)
         local before = piece:sub(1, -2)
         local spaces = tab - (width + vim.fn.strdisplaywidth(before)) % tab
         width = width + vim.fn.strdisplaywidth(before) + spaces
         return before .. (' '):rep(spaces)
       end)
-      return { { shown, 'StetAdd' } }
-    end)
-    :totable()
+      width = width + vim.fn.strdisplaywidth(text:match('[^\t]*$'))
+      at = stop
+      table.insert(chunks, { shown_text, group })
+    end
+    for _, word in ipairs(words[n] or {}) do
+      add(word[1], 'StetAdd')
+      add(word[2], 'StetWord')
+    end
+    add(#line, 'StetAdd')
+    shown[n] = chunks
+  end
+  return shown
 end
 
 --- Line 1 has no line above it to scroll to: without this, virtual lines there would stay hidden.
@@ -92,13 +106,14 @@ end
 ---@param first integer
 ---@param stop integer
 ---@param lines string[]
-local function draw_change(buf, first, stop, lines)
+---@param words? table<integer, [integer, integer][]> by line, from 1: bytes of it that stand out
+local function draw_change(buf, first, stop, lines, words)
   if stop > first then
     local deleted = { end_row = stop, hl_group = 'StetDelete', hl_eol = true, strict = false }
     vim.api.nvim_buf_set_extmark(buf, marks, first, 0, deleted)
   end
   if #lines > 0 then
-    local added = { virt_lines = virtual_lines(buf, lines), virt_lines_above = stop == 0, strict = false }
+    local added = { virt_lines = virtual_lines(buf, lines, words or {}), virt_lines_above = stop == 0, strict = false }
     vim.api.nvim_buf_set_extmark(buf, marks, math.max(stop - 1, 0), 0, added)
   end
   if #lines > 0 and stop == 0 then
@@ -107,25 +122,10 @@ local function draw_change(buf, first, stop, lines)
 end
 
 --- What has been written since the last line that is final.
----@param buf integer
 ---@param view stet.View
----@param by integer
 ---@return string[]
-local function pending_lines(buf, view, by)
-  local first, stop = rows(view.range)
-  local n_final = view.line - first
-  -- The model is not shown blank lines at the start, so they don't count among those that it wrote.
-  for _, line in ipairs(vim.api.nvim_buf_get_lines(buf, first + by, stop + by, false)) do
-    if line:find('%S') then
-      break
-    end
-    n_final = n_final - 1
-  end
-  for _, hunk in ipairs(view.hunks) do
-    local hunk_first, hunk_stop = rows(hunk.range)
-    n_final = n_final + #split(hunk.newText) - (hunk_stop - hunk_first)
-  end
-  return vim.list_slice(split(view.text), n_final + 1)
+local function pending_lines(view)
+  return vim.list_slice(split(view.text), view.finalLines + 1)
 end
 
 --- Draw what is not final yet, as it looks now beside the old lines ahead, of which the model has not reached the last.
@@ -135,7 +135,7 @@ end
 ---@return integer row where the writing is
 local function draw_pending(buf, view, by)
   local row = view.line + by
-  local pending = pending_lines(buf, view, by)
+  local pending = pending_lines(view)
   if #pending == 0 then
     return row
   end
@@ -157,18 +157,45 @@ local function draw_pending(buf, view, by)
   return row + #old
 end
 
+--- Draw a hunk, and in its lines the words that differ.
+---@param buf integer
+---@param hunk stet.Hunk
+---@param by integer
+---@param encoding string
+local function draw_hunk(buf, hunk, by, encoding)
+  local first, stop = rows(hunk.range)
+  local lines, words = split(hunk.newText), {}
+  for _, part in ipairs(hunk.added) do
+    local line = lines[part.line + 1]
+    local word = { vim.str_byteindex(line, encoding, part.start, false), vim.str_byteindex(line, encoding, part['end'], false) }
+    words[part.line + 1] = vim.list_extend(words[part.line + 1] or {}, { word })
+  end
+  draw_change(buf, first + by, stop + by, lines, words)
+  for _, range in ipairs(hunk.removed) do
+    local row = range.start.line + by
+    local line = vim.api.nvim_buf_get_lines(buf, row, row + 1, false)[1] or ''
+    vim.api.nvim_buf_set_extmark(buf, marks, row, vim.str_byteindex(line, encoding, range.start.character, false), {
+      end_row = row,
+      end_col = vim.str_byteindex(line, encoding, range['end'].character, false),
+      hl_group = 'StetWord',
+      priority = vim.hl.priorities.user + 1,
+      strict = false,
+    })
+  end
+end
+
 --- Replace what is drawn in buf by view.
 ---@param buf integer
 ---@param view stet.View
-function M.draw(buf, view)
+---@param encoding string of its columns
+function M.draw(buf, view, encoding)
   local by = shift(buf, view)
   if not by then
     return
   end
   vim.api.nvim_buf_clear_namespace(buf, marks, 0, -1)
   for _, hunk in ipairs(view.hunks) do
-    local first, stop = rows(hunk.range)
-    draw_change(buf, first + by, stop + by, split(hunk.newText))
+    draw_hunk(buf, hunk, by, encoding)
   end
   local first, stop = rows(view.range)
   local writing = view.line and draw_pending(buf, view, by) or first + by
