@@ -67,9 +67,8 @@ def close(server: RawServer) -> None:
     server.say(method="textDocument/didClose", params={"textDocument": {"uri": URI}})
 
 
-def edit_inside(server: RawServer) -> None:
-    at = {"line": 2, "character": 0}
-    changes = [{"range": {"start": at, "end": at}, "text": "x"}]
+def delete_all(server: RawServer) -> None:
+    changes = [{"text": ""}]
     server.say(
         method="textDocument/didChange", params={"textDocument": {"uri": URI, "version": 2}, "contentChanges": changes}
     )
@@ -92,7 +91,7 @@ def kill(server: RawServer) -> None:
     server.process.kill()
 
 
-WAYS = [cancel_request, cancel_progress, reject, close, edit_inside, shut_down, leave, close_stdin, kill]
+WAYS = [cancel_request, cancel_progress, reject, close, delete_all, shut_down, leave, close_stdin, kill]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
