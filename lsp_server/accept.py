@@ -35,7 +35,11 @@ async def accept(session: Session, apply: Apply, job_id: str, ids: Sequence[int]
     wanted = set(open_ids if ids is None else ids)
     if not wanted or not wanted <= {*open_ids, *job.dropped}:
         invalid(f"the rewrite has the hunks {open_ids}, not {list(ids or [])}")
-    accepted, message = await _apply_retrying(session, apply, job, wanted)
+    try:
+        accepted, message = await _apply_retrying(session, apply, job, wanted)
+    except asyncio.CancelledError:
+        session.jobs.review(job)
+        raise
     is_alive = session.jobs.get(job_id) is job
     if is_alive and accepted and not job.hunks:
         session.jobs.remove(job)
