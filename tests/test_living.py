@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server.documents import Encoding, split_lines
@@ -22,6 +22,7 @@ from lsp_server.session import Session
 CONTENTS = ["", "", "a", "b", "a b", "\ta", "x = '😀'", "é漢 = 1", "return", "}"]
 NEWLINES = {"lf": ["\n"], "crlf": ["\r\n"], "cr": ["\r"], "mixed": ["\n", "\r\n"]}
 ENCODINGS: list[Encoding] = ["utf-8", "utf-16", "utf-32"]
+NIGHTLY = 10_000
 T = TypeVar("T")
 
 
@@ -221,8 +222,14 @@ def type_something(world: World, choices: Choices) -> None:
 
 
 def every_text(function: Any) -> Any:
-    """In all encodings, with all line ends, for stories of so many choices."""
-    function = given(data=st.binary(min_size=80, max_size=80))(function)
+    """In all encodings, with all line ends, for stories of so many choices.
+
+    As many cases as the profile says for all of them together; at night for each.
+    """
+    n_cases = settings.default.max_examples
+    if n_cases < NIGHTLY:
+        n_cases //= len(NEWLINES) * len(ENCODINGS)
+    function = settings(max_examples=n_cases)(given(data=st.binary(min_size=80, max_size=80))(function))
     function = pytest.mark.parametrize("newlines", NEWLINES.values(), ids=NEWLINES)(function)
     return pytest.mark.parametrize("encoding", ENCODINGS)(function)
 
