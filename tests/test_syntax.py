@@ -58,7 +58,7 @@ def test_what_parses_is_not(new: str) -> None:
     assert not is_broken(CODE, "return (1)", new)
 
 
-@pytest.mark.parametrize("language", ["", "plaintext", "no such language", "../python", "cobol"])
+@pytest.mark.parametrize("language", ["", "plaintext", "no such language", "../python", "cobol", "perl"])
 def test_without_a_grammar_nothing_is_known_to_be_broken(language: str) -> None:
     assert not is_broken(CODE, "return (1)", "return (1", language)
 
