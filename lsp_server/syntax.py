@@ -101,7 +101,7 @@ GRAMMARS = {
     "typescriptreact": "tsx",
     "zsh": "bash",
 }
-"""Editors' language ids -> grammars. Not all of the pack: on some texts cobol and perl never end, and markdown crashes."""
+"""Editors' language ids -> grammars. Not all of the pack: on some texts cobol and perl never end, markdown crashes."""
 
 WINDOW = 25_000
 """So many characters on both sides of a place are parsed: some 700 lines and ten milliseconds each."""
