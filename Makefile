@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test lint format bench
+.PHONY: help install demo test lint format bench vscode
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -30,12 +30,19 @@ bench: $(VENV)/.stet ## Replay edits through the drafters: make bench FILES='edi
 	@test -n '$(FILES)' || { echo "make bench: say which tasks, e.g. make bench FILES='edits/*.jsonl'" >&2; exit 1; }
 	$(BIN)/stet bench replay $(FILES)
 
+vscode: editors/vscode/node_modules/.package-lock.json ## Check and package the VS Code extension (needs Node 20 and npm)
+	cd editors/vscode && npm run --silent check && npm run --silent package
+
 install: $(VENV)/.dev ## Make .venv with Stet and what its development needs
 
 # The stamps make a second run instant; a changed pyproject.toml or torch version runs it again.
 $(VENV)/.dev: $(VENV)/.stet
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c .ci/constraints.txt -e '.[dev]'
 	@touch $@
+
+# Scripts of packages are not run: none of those used here needs its own.
+editors/vscode/node_modules/.package-lock.json: editors/vscode/package-lock.json
+	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 
 $(VENV)/.stet: pyproject.toml .ci/constraints.txt .ci/install-torch
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

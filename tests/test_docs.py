@@ -1,6 +1,7 @@
 """The README and the other documents say what is true: each command parses, each setting and preset stands in them."""
 
 import inspect
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ from speculation.config import PRESETS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "editors/nvim/README.md"]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("editors/*/README.md"))]
 
 
 def shell_lines(text: str) -> list[str]:
@@ -123,3 +124,22 @@ def test_every_neovim_command_in_the_readme_is_defined() -> None:
     plugin = (ROOT / "editors/nvim/plugin/stet.lua").read_text("utf-8")
     for name in set(re.findall(r":(Stet\w*)", README)):
         assert f"'{name}'" in plugin
+
+
+MANIFEST = json.loads((ROOT / "editors/vscode/package.json").read_text("utf-8"))
+VSCODE_README = (ROOT / "editors/vscode/README.md").read_text("utf-8")
+
+
+def test_every_setting_stands_in_vs_code_s_manifest_with_its_default() -> None:
+    properties = MANIFEST["contributes"]["configuration"]["properties"]
+    for name, (field, _, _) in KEYS.items():
+        default = getattr(Settings(), field)
+        assert properties[f"stet.{name}"]["default"] == ("" if default is None else default), name
+
+
+def test_every_setting_and_command_of_the_vs_code_extension_stands_in_its_readme() -> None:
+    rows = dict(re.findall(r"^\| `(stet\.[\w.]+)` \| (`[^`]+`|none) \|", VSCODE_README, flags=re.M))
+    for name, property in MANIFEST["contributes"]["configuration"]["properties"].items():
+        assert rows[name] == (f"`{json.dumps(property['default'])}`" if property["default"] != "" else "none"), name
+    for command in MANIFEST["contributes"]["commands"]:
+        assert f"Stet: {command['title']}" in VSCODE_README

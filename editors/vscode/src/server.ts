@@ -1,0 +1,208 @@
+/** The language server's life: found, started, given settings, restarted. Knows no rewrites. */
+
+import * as vscode from 'vscode';
+import { LanguageClient, RevealOutputChannelOn, State, TransportKind } from 'vscode-languageclient/node';
+import { findProgram, type Program, WrongSetting } from './find';
+import { serverSettings, setting } from './settings';
+
+interface PythonApi {
+  environments: { getActiveEnvironmentPath(): { path: string } };
+}
+
+const NOT_INSTALLED = 'the server is not installed';
+const INSTALL = 'Install…';
+const SET_PATH = 'Set the path…';
+const MANAGE_TRUST = 'Manage trust…';
+const SHOW_LOG = 'Show the log';
+
+export class Server implements vscode.Disposable {
+  readonly log = vscode.window.createOutputChannel('Stet', { log: true });
+  /** Cells of notebooks are documents of their own. Virtual files are left out: see package.json. */
+  readonly selector = ['file', 'untitled', 'vscode-notebook-cell'].map((scheme) => ({ scheme }));
+  /** Where this extension's own virtual environment is, or would be. */
+  readonly environment: string;
+  /** Runs what was chosen in the code action menu, in place of the server: with a preview. */
+  onCommand: ((argument: unknown) => unknown) | undefined;
+  private stopped: Promise<void> = Promise.resolve();
+  /** Why there is no server, in a few words; undefined while there is one, or none was looked for. */
+  problem: string | undefined;
+
+  private readonly created = new vscode.EventEmitter<LanguageClient>();
+  /** Fires for each client before it starts: the place to listen to the server. */
+  readonly onClient = this.created.event;
+  private readonly changed = new vscode.EventEmitter<void>();
+  /** Fires when `problem` may have changed. */
+  readonly onDidChange = this.changed.event;
+
+  private current: Promise<LanguageClient | undefined> | undefined;
+  private readonly subscriptions: vscode.Disposable[];
+
+  constructor(context: vscode.ExtensionContext) {
+    this.environment = vscode.Uri.joinPath(context.globalStorageUri, 'venv').fsPath;
+    this.subscriptions = [
+      this.log,
+      this.created,
+      this.changed,
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.startIfFound()),
+      vscode.workspace.onDidChangeConfiguration((event) => this.onConfiguration(event)),
+    ];
+  }
+
+  dispose(): void {
+    void this.stop();
+    vscode.Disposable.from(...this.subscriptions).dispose();
+  }
+
+  /** The running client. Where there can be none, the user is told what to do about it. */
+  async client(): Promise<LanguageClient | undefined> {
+    const client = await this.startIfFound();
+    if (!client) {
+      // Not awaited: the message may stand there for long.
+      void this.explain();
+    }
+    return client;
+  }
+
+  /** The running client, or undefined in silence: only who asks for a rewrite needs to know. */
+  async startIfFound(): Promise<LanguageClient | undefined> {
+    const current = (this.current ??= this.create());
+    const client = await current;
+    if (client && (await this.isStarted(client))) {
+      return client;
+    }
+    // The next call looks again: the user may have installed or mended it meanwhile.
+    if (this.current === current) {
+      await this.stop();
+    }
+    this.changed.fire();
+    return undefined;
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.client();
+  }
+
+  /** The program that is or would be run. Throws WrongSetting. */
+  async program(): Promise<Program | undefined> {
+    return findProgram({
+      path: setting<string>('path'),
+      interpreter: setting<string>('interpreter'),
+      searchPath: process.env['PATH'] ?? '',
+      python: await activePython(),
+      environment: this.environment,
+    });
+  }
+
+  /** The next client waits for this: two at once would both register the server's command. */
+  private stop(): Promise<void> {
+    const current = this.current;
+    this.current = undefined;
+    this.stopped = Promise.all([current, this.stopped]).then(async ([client]) => {
+      try {
+        await client?.dispose();
+      } catch (error) {
+        this.log.warn(`the server did not stop in order: ${String(error)}`);
+      }
+    });
+    return this.stopped;
+  }
+
+  private async create(): Promise<LanguageClient | undefined> {
+    await this.stopped;
+    if (!vscode.workspace.isTrusted) {
+      this.problem = 'off in Restricted Mode';
+      return undefined;
+    }
+    try {
+      const program = await this.program();
+      this.problem = program ? undefined : NOT_INSTALLED;
+      return program && this.clientOf(program);
+    } catch (error) {
+      if (!(error instanceof WrongSetting)) {
+        throw error;
+      }
+      this.problem = error.message;
+      return undefined;
+    }
+  }
+
+  private clientOf(program: Program): LanguageClient {
+    this.log.info(`the server is ${[program.command, ...program.args].join(' ')} (${program.source})`);
+    const client = new LanguageClient(
+      'stet',
+      'Stet',
+      { command: program.command, args: [...program.args, 'lsp'], transport: TransportKind.stdio },
+      {
+        documentSelector: this.selector,
+        outputChannel: this.log,
+        revealOutputChannelOn: RevealOutputChannelOn.Never,
+        initializationOptions: serverSettings,
+        middleware: {
+          executeCommand: (command, args, next) => (this.onCommand ? this.onCommand(args[0]) : next(command, args)),
+        },
+      },
+    );
+    client.onDidChangeState(({ newState }) => {
+      if (newState === State.Running) {
+        this.problem = undefined;
+      } else if (newState === State.Stopped) {
+        this.problem ??= 'the server has stopped';
+      }
+      this.changed.fire();
+    });
+    this.created.fire(client);
+    return client;
+  }
+
+  /** A client that is new is started here. One that crashes starts again by itself, a few times; then here as well. */
+  private async isStarted(client: LanguageClient): Promise<boolean> {
+    try {
+      await client.start();
+    } catch (error) {
+      this.log.error(`the server did not start: ${String(error)}`);
+      this.problem = 'the server did not start';
+      return false;
+    }
+    await vscode.commands.executeCommand('setContext', 'stet.ready', true);
+    return true;
+  }
+
+  private async explain(): Promise<void> {
+    if (!vscode.workspace.isTrusted) {
+      const text = 'Stet is off in Restricted Mode: it starts no language server in a folder that you do not trust.';
+      if ((await vscode.window.showWarningMessage(text, MANAGE_TRUST)) === MANAGE_TRUST) {
+        await vscode.commands.executeCommand('workbench.trust.manage');
+      }
+      return;
+    }
+    const remedies = this.problem === NOT_INSTALLED ? [INSTALL, SET_PATH] : [SET_PATH, SHOW_LOG];
+    const choice = await vscode.window.showErrorMessage(`Stet: ${this.problem ?? 'no server'}`, ...remedies);
+    if (choice === INSTALL) {
+      await vscode.commands.executeCommand('stet.install');
+    } else if (choice === SET_PATH) {
+      await vscode.commands.executeCommand('workbench.action.openSettings', 'stet.path');
+    } else if (choice === SHOW_LOG) {
+      this.log.show();
+    }
+  }
+
+  private async onConfiguration(event: vscode.ConfigurationChangeEvent): Promise<void> {
+    if (event.affectsConfiguration('stet.path') || event.affectsConfiguration('stet.interpreter')) {
+      await this.stop();
+      await this.startIfFound();
+    } else if (event.affectsConfiguration('stet')) {
+      const client = await this.current;
+      if (client?.isRunning()) {
+        await client.sendNotification('workspace/didChangeConfiguration', { settings: { stet: serverSettings() } });
+      }
+    }
+  }
+}
+
+/** The interpreter that is chosen in the Python extension, if that is there. */
+async function activePython(): Promise<string | undefined> {
+  const extension = vscode.extensions.getExtension<PythonApi>('ms-python.python');
+  const api = await extension?.activate();
+  return api?.environments.getActiveEnvironmentPath().path;
+}
