@@ -101,6 +101,11 @@ class StetProtocol(LanguageServerProtocol):
         if _is_id(msg_id):
             super()._handle_cancel_notification(msg_id)
 
+    def _check_handler_result(self, future: "Future[Any]") -> None:
+        """A request of ours that came as a notification and is refused: nobody to tell, and no failure of ours."""
+        if future.cancelled() or not isinstance(future.exception(), JsonRpcException):
+            super()._check_handler_result(future)
+
     def _handle_response(self, msg_id: Any, result: Any = None, error: lsp.ResponseError | None = None) -> None:
         """Take an answer to a request of ours; pygls fails on one that nobody waits for."""
         future = self._request_futures.get(msg_id)

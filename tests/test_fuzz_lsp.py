@@ -130,6 +130,12 @@ def check_lives(server: RawServer) -> None:
     assert peak_mb(server.process.pid) < 400
 
 
+@pytest.mark.parametrize("method", ["stet/accept", "stet/reject", "stet/rewrite", "stet/prepare"])
+def test_a_request_sent_as_a_notification_is_no_failure(server: RawServer, method: str) -> None:
+    server.say(method=method, params={})
+    check_lives(server)
+
+
 def test_every_malformed_request_is_answered(server: RawServer) -> None:
     print(f"seed {SEED}")  # noqa: T201 - pytest shows it with a failure
     rng = random.Random(SEED)

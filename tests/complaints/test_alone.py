@@ -1,5 +1,6 @@
 """Complaints that need no editor: the server's own process, and the engine's form of a prompt."""
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,7 @@ def test_the_engine_puts_messages_into_the_models_own_form(tmp_path: Path, templ
 
     from speculation.models.tokenizer import Tokenizer
 
-    theirs = tiny.tokenizer()
+    theirs = copy.copy(tiny.tokenizer())  # All tests share that one.
     theirs.chat_template = template
     theirs.save_pretrained(tmp_path)
     messages = [{"role": "system", "content": "Be exact."}, {"role": "user", "content": CODE}]
