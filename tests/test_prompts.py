@@ -3,34 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import CODE, JS, snapshot
 
-from lsp_server.documents import Snapshot
 from lsp_server.prompts import CONTEXT_CHARS, RECIPES, build_prompt, task_text
 from lsp_server.rewrite import path_of
 from lsp_server.scopes import find_region, lines_region
 from speculation.errors import ConfigError
-
-CODE = "import os\n\n\nclass A:\n    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n"
-JS = """\
-const a = 1;
-
-function f() {
-  if (a) {
-    g();
-  } else {
-    h();
-  }
-}
-
-// About k.
-function k() {
-  return 1;
-}
-"""
-
-
-def snapshot(text: str = CODE, language: str = "python") -> Snapshot:
-    return Snapshot("file:///a.py", 1, text, language)
 
 
 def user_text(text: str, first: int, last: int, task: str = "Do it.", language: str = "python") -> str:

@@ -6,36 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import CODE, JS, snapshot
 
-from lsp_server.documents import BOM, Snapshot, is_blank, split_lines
+from lsp_server.documents import BOM, is_blank, split_lines
 from lsp_server.scopes import find_region
 from lsp_server.syntax import WINDOW
 from speculation.errors import ConfigError
 
-CODE = "import os\n\n\nclass A:\n    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n"
-JS = """\
-const a = 1;
-
-function f() {
-  if (a) {
-    g();
-  } else {
-    h();
-  }
-}
-
-// About k.
-function k() {
-  return 1;
-}
-"""
 SAMPLES = Path(__file__).parent / "scopes"
 """For each language a text, dashes, and rows: where the cursor is, first and last line of what it stands for. The
 cursor and the first line are named by a part of the text that occurs once; the last line stands there in full."""
-
-
-def snapshot(text: str, language: str = "python") -> Snapshot:
-    return Snapshot("file:///a", 1, text, language)
 
 
 def around(text: str, at: int, language: str = "python") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workshop import Editor, PacedEngine, Workshop, wait_for, workshop_in
+from workshop import Editor, PacedEngine, Workshop, paced_engine, wait_for, workshop_in
 
 pytestmark = pytest.mark.editor
 
@@ -41,11 +41,8 @@ vim.lsp.start({
 
 @pytest.fixture
 def engine() -> Iterator[PacedEngine]:
-    engine = PacedEngine()
-    try:
+    with paced_engine() as engine:
         yield engine
-    finally:
-        engine.kill()
 
 
 @pytest.fixture

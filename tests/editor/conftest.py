@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workshop import PacedEngine, Workshop, workshop_in
+from workshop import PacedEngine, Workshop, paced_engine, workshop_in
 
 
 @pytest.fixture
@@ -22,8 +22,5 @@ def shared_workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worksh
 
 @pytest.fixture
 def engine() -> Iterator[PacedEngine]:
-    engine = PacedEngine()
-    try:
+    with paced_engine() as engine:
         yield engine
-    finally:
-        engine.kill()

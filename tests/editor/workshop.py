@@ -244,6 +244,16 @@ class Workshop:
 
 
 @contextlib.contextmanager
+def paced_engine() -> Iterator[PacedEngine]:
+    """An engine that is killed at the end."""
+    engine = PacedEngine()
+    try:
+        yield engine
+    finally:
+        engine.kill()
+
+
+@contextlib.contextmanager
 def workshop_in(folder: Path) -> Iterator[Workshop]:
     models_cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     # A short name, for a Unix socket's path must be under 108 characters.
