@@ -24,7 +24,7 @@ from lsp_server.engine_client import EngineClient, Request
 from lsp_server.guards import AnswerWarning
 from lsp_server.languages import language_of
 from lsp_server.project import Project, read_project, repository_of
-from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
+from lsp_server.prompts import AGAIN_TEMPERATURE, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, lines_region
 from lsp_server.settings import Settings
 from lsp_server.writing import Writing
@@ -129,8 +129,7 @@ def rewrite(
     if force and not write:
         raise click.UsageError("--force says how to --write; give both, or neither")
     options = Options(model, not no_draft, temperature, seed, write, as_json, is_shown=not as_json)
-    words = f"{instruction}\n{AGAIN}" if again and instruction.strip() else instruction
-    asked = ask(file, words, lines, Project() if no_project_files else project_of(file))
+    asked = ask(file, instruction, lines, Project() if no_project_files else project_of(file), again=again)
     snapshot = asked.snapshot
     client = EngineClient(Settings(model=options.model))
     table = None
@@ -184,13 +183,13 @@ class Asked(NamedTuple):
     """What project files have put into the prompt."""
 
 
-def ask(file: Path, instruction: str, lines: tuple[int, int] | None, project: Project) -> Asked:
+def ask(file: Path, instruction: str, lines: tuple[int, int] | None, project: Project, *, again: bool = False) -> Asked:
     """The prompt for a file; what of the project is in it is said on stderr. Raises ConfigError."""
     snapshot = read_file(file)
     region = find_lines(snapshot, lines, file)
     for line in (*project.problems, *(f"context: {used}" for used in project.used())):
         click.echo(f"stet: {line}", err=True)
-    task = task_text(instruction, None, (), snapshot)
+    task = task_text(instruction, None, (), snapshot, again=again)
     prompt = build_prompt(snapshot, region, task, file.name, project.instructions)
     return Asked(snapshot, region, prompt, [used.json() for used in project.used()])
 

@@ -145,8 +145,13 @@ def task_text(
     diagnostics: Sequence[Mapping[str, Any]],
     snapshot: Snapshot,
     recipes: Mapping[str, Recipe] = RECIPES,
+    *,
+    again: bool = False,
 ) -> str:
-    """The instruction in words: the user's own or a recipe's, with the problems that the editor reported."""
+    """The instruction in words: the user's own or a recipe's, with the problems that the editor reported.
+
+    again: after an answer that changed nothing.
+    """
     if recipe is not None and recipe not in recipes:
         raise ConfigError(f"there is no recipe {recipe!r:.80}; there are {', '.join(recipes)}")
     if recipe == "fix-diagnostic" and not diagnostics:
@@ -157,7 +162,7 @@ def task_text(
     if not words:
         raise ConfigError("the instruction is empty; say what to change")
     problems = [_problem(diagnostic, snapshot) for diagnostic in diagnostics]
-    return "\n".join([words, *(["Reported problems:", *problems] if problems else [])])
+    return "\n".join([words, *(["Reported problems:", *problems] if problems else []), *([AGAIN] if again else [])])
 
 
 def _problem(diagnostic: Mapping[str, Any], snapshot: Snapshot) -> str:

@@ -14,7 +14,7 @@ from lsp_server.documents import Snapshot
 from lsp_server.engine_client import Request
 from lsp_server.jobs import Cancelled, Job, Modified
 from lsp_server.progress import Throttle
-from lsp_server.prompts import AGAIN, AGAIN_TEMPERATURE, RECIPES, Prompt, build_prompt, task_text
+from lsp_server.prompts import AGAIN_TEMPERATURE, RECIPES, Prompt, build_prompt, task_text
 from lsp_server.scopes import Region, find_region
 from lsp_server.session import INVALID_PARAMS, Session, invalid, rpc_error
 from speculation.errors import ConfigError, StetError
@@ -186,9 +186,7 @@ def start_job(session: Session, params: Params) -> tuple[Job, Request]:
         snapshot, region = _locate(session, params)
         project = session.project(params.uri)
         recipes = {**RECIPES, **project.recipes}
-        task = task_text(params.instruction, params.recipe, params.diagnostics, snapshot, recipes)
-        if params.again:
-            task += f"\n{AGAIN}"
+        task = task_text(params.instruction, params.recipe, params.diagnostics, snapshot, recipes, again=params.again)
     except ConfigError as error:
         raise rpc_error(error, INVALID_PARAMS) from None
     except StetError as error:

@@ -18,7 +18,7 @@ from lsp_server.documents import Snapshot
 from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Event
 from lsp_server.guards import BadAnswer
-from lsp_server.prompts import AGAIN, SYSTEM, Prompt, build_prompt
+from lsp_server.prompts import SYSTEM, Prompt, build_prompt, task_text
 from lsp_server.scopes import lines_region
 from lsp_server.writing import Writing
 from speculation import Engine
@@ -100,7 +100,7 @@ def make_prompt(task: Task, *, again: bool = False) -> Prompt:
     """The prompt for a whole file."""
     language = task["language"]
     snapshot = Snapshot(f"file:///{task['path']}", 0, task["before"], IDS.get(language, language.lower()))
-    words = f"{task['instruction']}\n{AGAIN}" if again else task["instruction"]
+    words = task_text(task["instruction"], None, (), snapshot, again=again)
     return build_prompt(snapshot, lines_region(snapshot, 0, len(snapshot.lines)), words, task["path"])
 
 
