@@ -72,6 +72,11 @@ class EngineConfig:
     kv_budget_bytes: int = 1 << 30
     gamma_max: int = 256
 
+    @property
+    def small_kv_budget_bytes(self) -> int:
+        """KV cache of the small LM, besides the target's."""
+        return self.kv_budget_bytes // 4
+
     def __post_init__(self) -> None:
         if not 0 <= self.gamma_max <= 4096:
             raise ConfigError(f"gamma_max must be from 0 to 4096, not {self.gamma_max}")

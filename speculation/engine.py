@@ -252,7 +252,7 @@ class Engine:
                 "Choose a small LM of the same family, or --small-lm none."
             )
         model = load_small_lm(folder, self._config.device, self._config.dtype)
-        return CachedLM(model, self._config.kv_budget_bytes // 4)
+        return CachedLM(model, self._config.small_kv_budget_bytes)
 
     def _pass_times(self, model: str, lm: CachedLM) -> Mapping[int, float]:
         """T(q), measured once per device, model and dtype."""

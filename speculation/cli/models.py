@@ -6,14 +6,17 @@ Asks before it downloads or deletes. Imports no torch: `list` and `path` answer 
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from speculation.config import PRESETS, Preset, models_dir
-from speculation.errors import ConfigError
+from speculation.errors import ConfigError, EngineError
 from speculation.models import store
 from speculation.models.catalog import model_ids
+from speculation.serving import process
 
 if TYPE_CHECKING:
     from speculation.models.fetch import Plan
@@ -92,6 +95,44 @@ def _announce(plans: Sequence["Plan"]) -> None:
         size = f"{store.human_size(plan.n_download)} from {plan.origin}"
         after = f", {store.human_size(plan.n_kept)} once converted" if plan.gguf else ""
         click.echo(f"{plan.model_id}: {size} to {plan.folder}{after}", err=True)
+
+
+@models.command()
+@click.option("--context", type=click.IntRange(1), default=8192, show_default=True, help="Tokens of prompt and answer.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps.")
+@click.option("--dtype", default="auto", show_default=True, help="Of the target: auto, float32, bfloat16 or float16.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def fit(context: int, device: str, dtype: str, as_json: bool) -> None:
+    """Estimate what each preset takes in memory here, fetched or not, and recommend one. Loads nothing."""
+    # Imported here: torch and transformers take seconds.
+    from speculation.models.fit import fit_presets
+
+    estimates, recommended = fit_presets(
+        models_dir(), device=device, dtype=dtype, n_context=context, n_held=_held_by_engine()
+    )
+    if as_json:
+        click.echo(json.dumps({"recommended": recommended, "presets": [asdict(e) for e in estimates]}, indent=2))
+        return
+    for e in estimates:
+        mark = "*" if e.preset == recommended else " "
+        click.echo(f"{mark} {e.preset:<8} {e.why}")
+        click.echo(
+            f"{'':11}{e.model} in {e.dtype}: weights {store.human_size(e.weights_bytes)}, "
+            f"KV cache {store.human_size(e.kv_bytes)}; "
+            + ("fetched" if e.fetched else f"to download: {store.human_size(e.download_bytes)}")
+        )
+    click.echo(f"\nRecommended on {estimates[0].device}: {recommended or 'none; free some memory or use a server'}")
+
+
+def _held_by_engine() -> int:
+    """RAM that comes free when the running engine leaves, as it does when another model is chosen."""
+    # Imported here as above.
+    from speculation.models.memory import process_bytes
+
+    with suppress(EngineError):
+        endpoint = process.find()
+        return process_bytes(endpoint.pid) if endpoint else 0
+    return 0
 
 
 @models.command()

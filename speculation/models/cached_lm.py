@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -55,9 +56,7 @@ class CachedLM:
                 f"A {config.model_type} model can't be used: its {', '.join(sorted(others))} layers can't take back a "
                 "refused draft. Choose a model whose layers all are attention."
             )
-        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        self.kv_bytes_per_token = 2 * config.num_hidden_layers * n_kv_heads * head_dim * model.dtype.itemsize
+        self.kv_bytes_per_token = kv_bytes_per_token(model.config, model.dtype.itemsize)
         self.n_vocab: int = config.vocab_size
         """Length of a row of logits: the tokenizer's vocabulary and its padding."""
         self.chunk = PREFILL_CHUNK.get(self._device.type, PREFILL_CHUNK_GPU)
@@ -189,6 +188,15 @@ class CachedLM:
         started = time.perf_counter()
         self.logits(prefix, [0] * (q - 1))[-1].argmax().item()  # .item() waits for the device
         return time.perf_counter() - started
+
+
+def kv_bytes_per_token(config: Any, n_bytes_a_number: int) -> int:
+    """Keys and values of all layers for one token."""
+    config = config.get_text_config()
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    n_bytes: int = 2 * config.num_hidden_layers * n_kv_heads * head_dim * n_bytes_a_number
+    return n_bytes
 
 
 def _shared(held: list[int], prefix: Sequence[int]) -> int:

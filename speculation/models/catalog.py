@@ -4,6 +4,7 @@ Plain data. Knows no network, no folder and no torch. An id that isn't listed is
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from speculation.config import PRESETS
 from speculation.errors import ModelError
@@ -60,6 +61,30 @@ CATALOG = {
         special_ids=QWEN_SPECIAL_IDS,
     ),
 }
+
+
+def _qwen2(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocab: int) -> dict[str, Any]:
+    return {
+        "model_type": "qwen2",
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "vocab_size": vocab,
+        "tie_word_embeddings": False,
+        "max_position_embeddings": 32768,
+        "dtype": "bfloat16",
+    }
+
+
+SHAPES = {
+    "Qwen/Qwen2.5-Coder-0.5B-Instruct": _qwen2(896, 4864, 24, 14, 2, 151_936),
+    "Qwen/Qwen2.5-Coder-1.5B-Instruct": _qwen2(1536, 8960, 28, 12, 2, 151_936),
+    "Qwen/Qwen2.5-Coder-7B-Instruct": _qwen2(3584, 18944, 28, 28, 4, 152_064),
+    "Qwen/Qwen2.5-Coder-32B-Instruct": _qwen2(5120, 27648, 64, 40, 8, 152_064),
+}
+"""What the config of each preset's models says of their size, as they lie on disk once fetched."""
 
 
 def model_ids(ref: str) -> list[str]:

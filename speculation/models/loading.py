@@ -75,7 +75,7 @@ def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
 def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
     """Like load_model, but int8 on a CPU that can: what a small LM writes is checked, so it need not be exact."""
     place = choose_device(device)
-    return _load(folder, place, packed.PackedInt8.form if _can_pack(place) else choose_dtype(dtype, place))
+    return _load(folder, place, choose_small_dtype(dtype, place))
 
 
 def _load(folder: Path, device: torch.device, form: str) -> Any:
@@ -136,6 +136,11 @@ def choose_dtype(dtype: str, device: torch.device) -> str:
     if dtype in ("auto", "float16") and _can_pack(device):
         return packed.PackedFloat16.form
     return "float32" if dtype == "auto" else dtype
+
+
+def choose_small_dtype(dtype: str, device: torch.device) -> str:
+    """The form of a small LM's weights: int8 on a CPU that can, else as choose_dtype. Raises ConfigError."""
+    return packed.PackedInt8.form if _can_pack(device) else choose_dtype(dtype, device)
 
 
 def _can_pack(device: torch.device) -> bool:

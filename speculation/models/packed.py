@@ -36,6 +36,7 @@ class PackedFloat16(nn.Module):
     """
 
     form = "float16 packed"
+    itemsize = 2
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__()
@@ -56,6 +57,7 @@ class PackedInt8(nn.Module):
     """
 
     form = "int8"
+    itemsize = 1
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__()

@@ -1,0 +1,79 @@
+"""What a model takes in memory, worked out from its config before anything is loaded; and how much is free.
+
+Knows shapes, forms of weights and devices. Does not know presets nor where weights lie.
+"""
+
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from speculation.models.cached_lm import kv_bytes_per_token
+from speculation.models.loading import DTYPES, PACKED
+
+PROCESS_BYTES = {"cpu": 600_000_000, "cuda": 700_000_000}
+"""Python with torch and transformers in it; on a GPU CUDA's context and its kernels."""
+N_LOGITS = 257
+"""Rows of logits of the longest pass: gamma_max and one."""
+BYTES_A_LOGIT = 8
+"""As they come and once more in float32, with what else a pass writes down in between."""
+N_WORKING_CUDA = 2
+"""There the captured graphs keep a working set of their own beside that of passes that aren't captured."""
+
+
+def config_of(shape: dict[str, Any]) -> Any:
+    """The config of a model that isn't there, from what is known of its shape (see catalog)."""
+    return AutoConfig.for_model(**shape)
+
+
+def weights_bytes(config: Any, form: str) -> int:
+    """Bytes of all weights in this form ("bfloat16", "int8", ...).
+
+    The model is built without its numbers, so that any architecture counts right.
+    """
+    with torch.device("meta"):
+        model: nn.Module = AutoModelForCausalLM.from_config(config)
+    if form not in PACKED:
+        return sum(weight.numel() for weight in model.parameters()) * DTYPES[form].itemsize
+    # As packed.pack does it: linear layers in the form, tied ones too; embeddings as in the file; the rest float32.
+    total = 0
+    for module in model.modules():
+        own = sum(weight.numel() for weight in module.parameters(recurse=False))
+        if isinstance(module, nn.Linear):
+            n_weights = module.weight.numel()
+            total += n_weights * PACKED[form].itemsize + (own - n_weights) * 4
+        else:
+            total += own * (config.dtype.itemsize if isinstance(module, nn.Embedding) else 4)
+    return total
+
+
+def kv_bytes(config: Any, form: str, n_context: int, budget_bytes: int) -> int:
+    """Bytes of KV caches: in time they fill their budget; a single context that needs more gets it."""
+    n_bytes_a_number = 4 if form in PACKED else DTYPES[form].itemsize
+    return max(budget_bytes, n_context * kv_bytes_per_token(config, n_bytes_a_number))
+
+
+def other_bytes(config: Any, device: torch.device) -> int:
+    """What the process and the target's passes take besides weights and KV caches."""
+    working = N_LOGITS * config.get_text_config().vocab_size * BYTES_A_LOGIT
+    if device.type == "cuda":
+        return PROCESS_BYTES["cuda"] + N_WORKING_CUDA * working
+    return PROCESS_BYTES["cpu"] + working
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that a program which starts now can have: on the GPU (all of them when none is named), else in RAM."""
+    if device.type != "cuda":
+        return int(psutil.virtual_memory().available)
+    indices = range(torch.cuda.device_count()) if device.index is None else (device.index,)
+    return sum(torch.cuda.mem_get_info(index)[0] for index in indices)
+
+
+def process_bytes(pid: int) -> int:
+    """RAM that would be free if this process ended; 0 for one that may not be asked."""
+    try:
+        return int(psutil.Process(pid).memory_full_info().uss)
+    except psutil.Error:
+        return 0
