@@ -298,6 +298,7 @@ async def write_diff(client: EngineClient, asked: Asked, file: Path, options: Op
                 hunks += fresh
                 printer.show(diff.feed(fresh, writing.line + region.first))
     printer.show(diff.finish())
+    writing.check_syntax()
     return Written(hunks, writing.warnings, writing.meter.final())
 
 

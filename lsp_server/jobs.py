@@ -109,6 +109,7 @@ class Job:
                 async for event in events:
                     self.take(event)
                     report(self)
+            await asyncio.to_thread(self.writing.check_syntax)
         except asyncio.CancelledError:
             if self._stopped_by is None or self._task is None:
                 raise

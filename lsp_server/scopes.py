@@ -101,7 +101,7 @@ def _around(snapshot: Snapshot, cursor: int) -> Region | None:
         return None
     first, last = _text(snapshot, row)
     place = min(max(cursor, first), last) if row == at else first
-    syntax = parse(snapshot, place, place)
+    syntax = parse(snapshot.language_id, snapshot.text, place, place)
     block = _Tree(snapshot, syntax).block(place) if syntax else None
     return lines_region(snapshot, *(block or indentation.find_block(lines, row)))
 

@@ -186,32 +186,36 @@ class Syntax:
         return self._origin + (byte if self._is_ascii else len(self._data[:byte].decode("utf-8")))
 
 
-def parse(snapshot: Snapshot, start: int, end: int) -> Syntax | None:
+def parse(language_id: str, text: str, start: int, end: int) -> Syntax | None:
     """The syntax tree around start:end; None if there is no grammar for the language, or too much to parse."""
-    grammar = GRAMMARS.get(snapshot.language_id)
+    grammar = GRAMMARS.get(language_id)
     if grammar is None or end - start > MAX_CHARS:
         return None
     try:
-        return Syntax(_language(grammar), snapshot.text, start, end)
+        return Syntax(_language(grammar), text, start, end)
     except ValueError:  # out of time
         return None
 
 
 def breaks(snapshot: Snapshot, edit: Edit) -> bool:
-    """Whether a document parses before an edit and not after it; in a broken one: whether that place did."""
-    after = Snapshot(snapshot.uri, snapshot.version, edit.apply(snapshot.text), snapshot.language_id)
+    """Whether a document parses before an edit and not after it; in a broken one: whether that place did.
+
+    Takes up to a second: not for an event loop.
+    """
+    language_id, before = snapshot.language_id, snapshot.text
+    after = edit.apply(before)
     new_end = edit.start + len(edit.new_text)
-    old, new = parse(snapshot, edit.start, edit.end), parse(after, edit.start, new_end)
+    old, new = parse(language_id, before, edit.start, edit.end), parse(language_id, after, edit.start, new_end)
     if old is None or new is None:
         return False
     if old.root.has_error:
         return new.has_errors(edit.start, new_end) and not old.has_errors(edit.start, edit.end)
-    if new.root.has_error or snapshot.language_id != "python":
+    if new.root.has_error or language_id != "python":
         return new.root.has_error
     # Python's grammar takes a body without indentation for an empty one.
     start, end = old.top_level(edit.start, edit.end)
     grown = len(edit.new_text) - (edit.end - edit.start)
-    return _is_badly_indented(after.text[start : end + grown]) and not _is_badly_indented(snapshot.text[start:end])
+    return _is_badly_indented(after[start : end + grown]) and not _is_badly_indented(before[start:end])
 
 
 def _is_badly_indented(python: str) -> bool:

@@ -74,14 +74,13 @@ class Writing:
         if event.state == "end":
             self._finish(event.finish_reason)
         self.hunks += [self.form.restore_hunk(hunk) for hunk in self._diff.hunks[len(self.hunks) :]]
-        if event.state == "end" and self._is_broken():
+
+    def check_syntax(self) -> None:
+        """Once all is written: warn if the document parses as it was, and not with all hunks. Not for an event loop."""
+        region, new = self._prompt.region, "".join(apply_hunks(self.form.lines, self.hunks))
+        if self.hunks and breaks(self._prompt.snapshot, Edit(region.start, region.end, new)):
             message = "the result doesn't parse any more; look at it before you accept"
             self.warnings.append(AnswerWarning("does_not_parse", message))
-
-    def _is_broken(self) -> bool:
-        """Whether the document parses as it was, and not with all hunks."""
-        region, new = self._prompt.region, "".join(apply_hunks(self.form.lines, self.hunks))
-        return bool(self.hunks) and breaks(self._prompt.snapshot, Edit(region.start, region.end, new))
 
     def _finish(self, finish_reason: str | None) -> None:
         check_complete(finish_reason)

@@ -79,9 +79,8 @@ def test_a_large_file_is_parsed_around_the_edit() -> None:
     text = large[:middle] + "def g():\n    return (2)\n\n\n" + large[middle:]
     assert is_broken(text, "return (2)", "return (2")
     assert not is_broken(text, "return (2)", "return 2")
-    document = Snapshot("file:///a", 1, text, "python")
-    assert parse(document, 0, len(text)) is None
-    syntax = parse(document, middle, middle)
+    assert parse("python", text, 0, len(text)) is None
+    syntax = parse("python", text, middle, middle)
     assert syntax is not None
     assert syntax.root.end_byte < 2.1 * WINDOW
     assert not syntax.root.has_error
@@ -98,12 +97,12 @@ def test_no_text_is_too_strange(text: str, new: str, one: int, other: int, langu
 @pytest.mark.parametrize("text", ["a", "(", '"', "f(a\n", "<a"])
 def test_every_grammar_of_the_table_is_there_and_comes_to_an_end(text: str) -> None:
     for language in GRAMMARS:
-        assert parse(Snapshot("file:///a", 1, text, language), 0, 1) is not None, language
+        assert parse(language, text, 0, 1) is not None, language
 
 
 def test_a_parse_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lsp_server.syntax.TIMEOUT_S", -1)
-    assert parse(Snapshot("file:///a", 1, CODE * 500, "python"), 0, 1) is None
+    assert parse("python", CODE * 500, 0, 1) is None
     assert not is_broken(CODE * 500, "return (1)", "return (1")
 
 
