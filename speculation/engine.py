@@ -61,6 +61,13 @@ class Engine:
         """One line for the user when the database had to be set aside."""
         return self._store.trouble
 
+    def pretend(self, cost: CostCurve, c: float) -> None:
+        """Draft as if a target pass took cost.seconds(q), and one of the small LM c times that: for benchmarks.
+
+        Only with a config without a database, which would take these prices for measured ones.
+        """
+        self._cost, self._small_cost = cost.scaled(1), cost.scaled(c)
+
     def close(self) -> None:
         """Let go of caches and the database."""
         self._store.save_pass_times(self._machine(self.info.model, self.target), self._cost.points)

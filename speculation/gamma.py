@@ -73,6 +73,10 @@ class CostCurve:
         self._points[nearest] += COST_WEIGHT * (self.seconds(nearest) * ratio - self._points[nearest])
         self._refresh()
 
+    def scaled(self, by: float) -> "FixedCost":
+        """The same curve, so many times as high; passes don't move it."""
+        return FixedCost({q: by * seconds for q, seconds in self._points.items()})
+
     def _refresh(self) -> None:
         self._qs = list(self._points)
         self._seconds = _isotonic(list(self._points.values()))
@@ -86,6 +90,13 @@ class CostCurve:
         left = right - 1
         slope = (seconds[right] - seconds[left]) / (qs[right] - qs[left])
         return seconds[left] + slope * (q - qs[left])
+
+
+class FixedCost(CostCurve):
+    """The prices of another machine: passes on this one don't move them."""
+
+    def observe(self, q: int, seconds: float) -> None:
+        """Nothing to learn."""
 
 
 def _isotonic(seconds: Sequence[float]) -> list[float]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from speculation.bench.replay import load_cost
 from speculation.bench.run import check_skip, run
 from speculation.bench.tasks import Task
 from speculation.config import EngineConfig
@@ -51,6 +52,18 @@ def test_methods_can_be_skipped_but_not_greedy(engine: Engine) -> None:
     for name in ("greedy", "no such method"):
         with pytest.raises(ConfigError, match=f"can't skip {name}; .*; stet"):
             check_skip([name])
+
+
+def test_prices_of_another_machine_choose_the_drafts(engine: Engine) -> None:
+    """Where a pass of the small LM is free it is asked; where it costs as much as one of the target it isn't."""
+    flat = load_cost("flat")
+    small_passes = []
+    for c in (0.0, 1.0):
+        engine.pretend(flat, c)
+        report = run(engine, TASKS, limit=2, max_tokens=500, skip=["assisted"])
+        assert report["methods"]["stet"]["identical"] == 2
+        small_passes.append(report["methods"]["stet"]["small_lm_passes"])
+    assert small_passes[0] > small_passes[1] == 0
 
 
 def test_long_tasks_are_left_out(engine: Engine) -> None:

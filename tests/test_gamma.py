@@ -166,3 +166,9 @@ def test_real_passes_move_the_curve_and_an_outlier_moves_it_little() -> None:
         curve.observe(8, 4.0)
     assert curve.seconds(1) == pytest.approx(0.5, rel=0.01)
     assert curve.seconds(8) == pytest.approx(4.0, rel=0.01)
+
+
+def test_prices_of_another_machine_stay() -> None:
+    fixed = CostCurve({1: 1.0, 8: 2.0}).scaled(0.5)
+    fixed.observe(1, 100.0)
+    assert [fixed.seconds(q) for q in (1, 8)] == [0.5, 1.0]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,10 @@ def priors_command(files: tuple[Path, ...], max_tokens: int, ref: str) -> None:
 )
 @MAX_TOKENS
 @click.option("--skip", multiple=True, help="Leave a method out, by its name in the table; can be given several times.")
+@click.option("--cost", help="Draft as on another machine: cpu, flat, or a JSON file. Passes count then, not seconds.")
+@click.option(
+    "--c", type=click.FloatRange(0, 1), default=0.07, show_default=True, help="With --cost: small pass / target pass."
+)
 @AS_JSON
 def run_command(
     files: tuple[Path, ...],
@@ -205,10 +210,13 @@ def run_command(
     limit: int,
     max_tokens: int,
     skip: tuple[str, ...],
+    cost: str | None,
+    c: float,
     as_json: bool,
 ) -> None:
     """Real models: transformers' greedy, prompt lookup and assisted decoding beside Stet, on the same weights."""
     tasks = edit_tasks.load(files)
+    curve = load_cost(cost) if cost else None
     # Imported here: a wrong argument is said at once, and torch takes seconds.
     from speculation.bench.run import Record, check_skip, run
     from speculation.engine import Engine
@@ -221,9 +229,16 @@ def run_command(
         console.print(f"task {i} of {n}: {len(records['greedy'].token_ids)} tokens; tokens/s: {speeds}")
 
     with console.status("loading the models…"):
-        engine = Engine.open(EngineConfig(model=model, small_lm=small_lm))
+        config = EngineConfig(model=model, small_lm=small_lm)
+        engine = Engine.open(replace(config, database=None) if curve else config)
     try:
+        if curve:
+            engine.pretend(curve, c)
         report = run(engine, tasks, limit=limit, max_tokens=max_tokens, skip=skip, on_task=show)
+        if curve:
+            report |= {"cost": cost, "c": c}
+            for figures in report["methods"].values():
+                figures["cost_units"] = round(figures["passes"] + c * figures["small_lm_passes"], 2)
     finally:
         engine.close()
     if as_json:
