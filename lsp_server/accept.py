@@ -9,7 +9,7 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from lsp_server.edits import Hunk
-from lsp_server.jobs import Expected, Job
+from lsp_server.jobs import BUSY, Expected, Job
 from lsp_server.session import REQUEST_FAILED, Session, invalid, rpc_error
 from speculation.errors import ConfigError
 
@@ -29,8 +29,8 @@ async def accept(session: Session, apply: Apply, job_id: str, ids: Sequence[int]
     job = session.jobs.get(job_id)
     if job is None:
         invalid(f"there is no rewrite {job_id!r} to accept: it was accepted, rejected or has gone stale")
-    if not job.is_proposed or job.expected is not None:
-        raise rpc_error(ConfigError("the rewrite is still being written or applied; wait for it"), REQUEST_FAILED)
+    if not job.is_proposed or any(other.expected for other in session.jobs.alternatives(job)):
+        raise rpc_error(ConfigError(BUSY), REQUEST_FAILED)
     open_ids = [hunk.id for hunk in job.hunks]
     wanted = set(open_ids if ids is None else ids)
     if not wanted or not wanted <= {*open_ids, *job.dropped}:

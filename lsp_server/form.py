@@ -82,8 +82,15 @@ class Form:
     @cached_property
     def source(self) -> list[str]:
         """The lines for the model."""
-        shown = [line.removeprefix(self.indent) for line in self.lines[self.first : self.last]]
-        shown[0] = self.lines[self.first].removeprefix(self.lead)
+        return self.shown("".join(self.lines))
+
+    def shown(self, text: str) -> list[str]:
+        """The same of another text for the region, which must not be blank."""
+        lines = split_lines(text)
+        filled = [n for n, line in enumerate(lines) if not is_blank(line)]
+        lines = lines[filled[0] : filled[-1] + 1]
+        shown = [line.removeprefix(self.indent) for line in lines]
+        shown[0] = lines[0].removeprefix(self.lead)
         shown[-1] = shown[-1].removesuffix(self.trail)
         return [plain(line.rstrip("\r\n")) for line in shown]
 

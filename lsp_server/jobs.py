@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from lsp_server.documents import Edit, Snapshot
-from lsp_server.edits import Hunk, Part, changed_words
+from lsp_server.documents import Edit, Snapshot, split_lines
+from lsp_server.edits import Hunk, Part, StreamDiff, changed_words
 from lsp_server.engine_client import EngineClient, Event, Request
-from lsp_server.prompts import Prompt
+from lsp_server.prompts import Prompt, Wish
 from lsp_server.rebase import Passage
 from lsp_server.scopes import Region
 from lsp_server.writing import Writing
@@ -21,6 +21,9 @@ from speculation.errors import StetError
 
 EDITED = "you edited the lines that it changes"
 UNCLEAR = "the text changed while it was being applied: look whether it was"
+BUSY = "the rewrite is still being written or applied; wait for it"
+MAX_ALTERNATIVES = 3
+"""So many proposals for the same lines stand side by side."""
 
 
 class Cancelled(StetError):
@@ -74,6 +77,11 @@ class Job:
     passage: Passage
     lines: list[str]
     writing: Writing
+    wish: Wish = field(default_factory=Wish)
+    group: object = field(default_factory=object)
+    """Alternatives, which are rewrites of the same lines side by side, have it in common."""
+    shown: list[Hunk] = field(default_factory=list)
+    """What the model was shown instead of the lines: these applied."""
     hunks: list[Hunk] = field(default_factory=list)
     """In order: those that are final, and neither accepted nor rejected nor dropped."""
     dropped: dict[int, str] = field(default_factory=dict)
@@ -88,9 +96,15 @@ class Job:
     _stopped_by: StetError | None = None
 
     @classmethod
-    def of(cls, id: str, snapshot: Snapshot, region: Region, prompt: Prompt) -> "Job":
-        """A job that has not begun."""
-        return cls(id, Passage(snapshot, region.start, region.end), list(prompt.form.lines), Writing(prompt))
+    def of(cls, id: str, snapshot: Snapshot, region: Region, prompt: Prompt, text: str | None = None) -> "Job":
+        """A job that has not begun. text: what the model is shown instead of the region's own."""
+        lines = list(prompt.form.lines)
+        job = cls(id, Passage(snapshot, region.start, region.end), lines, Writing(prompt))
+        if text is not None:
+            diff = StreamDiff(lines)
+            diff.feed(split_lines(text))
+            job.shown = diff.finish()
+        return job
 
     def __post_init__(self) -> None:
         self.starts = list(accumulate(map(len, self.lines), initial=0))
@@ -121,7 +135,7 @@ class Job:
             raise Modified("you edited all the lines that it would change; rewrite them again")
         if self.writing.hunks and not self.hunks:
             raise Cancelled("the rewrite was rejected")
-        self.is_proposed = bool(self.hunks)
+        self.is_proposed = bool(self.hunks) and not self.writing.is_unchanged
 
     def take(self, event: Event) -> None:
         """The next event of the engine. A hunk is looked at once it is final: what was undone by then costs nothing."""
@@ -211,13 +225,34 @@ class Jobs:
         self._on_edited = on_edited
 
     def add(self, job: Job) -> None:
-        """Take in a job; older ones that overlap it end."""
+        """Take in a job; older ones that overlap it end, with all alternatives to them, unless it is one itself."""
         here = job.passage
-        for other in self._in(job.snapshot.uri):
-            there = other.passage
-            if other.id == job.id or (there.start < here.end and here.start < there.end):
+        overlapped = {
+            other.group
+            for other in self._in(job.snapshot.uri)
+            if other.passage.start < here.end and here.start < other.passage.end
+        } - {job.group}
+        for other in list(self._jobs.values()):
+            if other.id == job.id or other.group in overlapped:
                 self.drop(other, Superseded("a newer rewrite of the same lines took this one's place"))
         self._jobs[job.id] = job
+
+    def alternatives(self, job: Job) -> list[Job]:
+        """A job and those that live side by side with it for the same lines, the oldest first."""
+        return [other for other in self._jobs.values() if other.group is job.group]
+
+    def written(self, job: Job) -> None:
+        """A job came to its end: it takes its place among the alternatives, or is over if it says nothing new."""
+        others = [other for other in self._others(job) if other.is_proposed and not other.expected]
+        text = job.text_with(job.hunks)
+        if any(other.text_with(other.hunks) == text for other in others):
+            job.is_proposed = False
+        if not job.is_proposed:
+            job.hunks = []
+            self.remove(job)
+            return
+        for other in others[: len(others) + 1 - MAX_ALTERNATIVES]:
+            self.drop(other, Superseded(f"a newer version took this one's place: {MAX_ALTERNATIVES} are kept"))
 
     def get(self, id: str) -> Job | None:
         """The job of that name."""
@@ -246,9 +281,15 @@ class Jobs:
 
     def changed(self, edits: Sequence[Edit], snapshot: Snapshot) -> None:
         """The user (or an accepted rewrite) edited a document."""
-        for job in self._in(snapshot.uri):
+        # What is being applied comes first: for its alternatives that is no edit of the user's.
+        for job in sorted(self._in(snapshot.uri), key=lambda job: job.expected is None):
+            if self.get(job.id) is not job:
+                continue
             n_dropped = len(job.dropped)
             is_touched = job.follow(edits, snapshot)
+            if job.expected and job.expected.is_applied:
+                for other in self._others(job):
+                    self.drop(other, Superseded("another version was accepted"))
             if job.expected or not is_touched:
                 continue  # While hunks are on their way, who sent them looks after the job.
             self.review(job)
@@ -265,6 +306,9 @@ class Jobs:
         for job in list(self._jobs.values()):
             self.remove(job)
             job.stop(Cancelled("the language server is leaving"))
+
+    def _others(self, job: Job) -> list[Job]:
+        return [other for other in self.alternatives(job) if other is not job]
 
     def _in(self, uri: str) -> list[Job]:
         return [job for job in self._jobs.values() if job.snapshot.uri == uri]

@@ -28,6 +28,11 @@ AGAIN = "The last answer left the code as it was. The instruction does ask for a
 AGAIN_TEMPERATURE = 0.3
 """Of that try: first choices alone would often come out the same again."""
 
+EARLIER = "Done before, and to be kept: "
+"""Put after the words of a refinement, with the instructions that the code shown has come from."""
+ALTERNATIVE_TEMPERATURE = 0.8
+"""Of another version to the same instruction: it is to differ."""
+
 SYSTEM = (
     "You edit source code. You are given code and an instruction. Carry out the instruction and reply with the "
     "complete edited code in one fenced code block and nothing else. Change only what the instruction asks for: every "
@@ -61,6 +66,19 @@ RECIPES = {
     "fix-diagnostic": Recipe("Fix the reported problem", "Fix the reported problems. Change nothing else."),
 }
 
+
+class Wish(NamedTuple):
+    """What is asked of the model."""
+
+    instruction: str = ""
+    """In words for the user: an instruction as it was given, or a recipe's title."""
+    task: str = ""
+    """In words for the model."""
+    recipe: str | None = None
+    earlier: tuple[str, ...] = ()
+    """The instructions before, whose work the model is shown."""
+
+
 FENCE_NAMES = {
     "typescriptreact": "tsx",
     "javascriptreact": "jsx",
@@ -79,6 +97,8 @@ class Prompt:
     prediction: str
     fence: str
     form: Form
+    shown: list[str]
+    """The lines of code that the model is shown: the region's own, or those proposed for it."""
     task: str
     """The instruction in words."""
     echoes: frozenset[str]
@@ -92,15 +112,19 @@ class Prompt:
     max_tokens: int
 
 
-def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str, rules: str = "") -> Prompt:
+def build_prompt(
+    snapshot: Snapshot, region: Region, task: str, path: str, rules: str = "", proposed: str | None = None
+) -> Prompt:
     """The prompt for a region; an empty task gives the part that is known before the instruction is.
 
     rules: what the project says about its code (lsp_server.project).
+    proposed: a text that the model is shown, and changes, instead of the region's own.
     """
     text = snapshot.text
     form = Form.of(text[region.start : region.end], text[: region.start], text[region.end :])
-    source = "".join(form.source)
-    fence = fence_for(text)
+    shown = form.source if proposed is None else form.shown(proposed)
+    source = "".join(shown)
+    fence = fence_for(text + (proposed or ""))
     name = FENCE_NAMES.get(snapshot.language_id, snapshot.language_id)
     parts = [f"File: {path}"]
     context = _context(snapshot, region, form)
@@ -109,12 +133,13 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str, rules
     title = f"The code to edit, which stands at {HOLE}" if context else "The code to edit"
     parts.append(f"{title}:\n{fence}{name}\n{source}{fence}")
     system = f"{SYSTEM}\n\nRules of the project that the code belongs to:\n{rules}" if rules else SYSTEM
-    parts.append(f"Instruction: {task}\n\nReply with {_wanted(form, context)}, in one {fence}{name} block.")
+    parts.append(f"Instruction: {task}\n\nReply with {_wanted(form, shown, context)}, in one {fence}{name} block.")
     return Prompt(
         messages=[{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}],
         prediction=f"{fence}{name}\n{source}{fence}",
         fence=fence,
         form=form,
+        shown=shown,
         task=task,
         echoes=frozenset([f"File: {path}", *(f"Instruction: {line}" for line in task.splitlines()[:1])]),
         before=snapshot.lines[max(0, region.first - NEAR_LINES) : region.first],
@@ -127,11 +152,11 @@ def build_prompt(snapshot: Snapshot, region: Region, task: str, path: str, rules
     )
 
 
-def _wanted(form: Form, context: str) -> str:
+def _wanted(form: Form, shown: Sequence[str], context: str) -> str:
     """What to reply with. Small models that aren't told where a part begins and ends give back the whole file."""
     if not context:
         return "the edited code only"
-    lines = [line.strip() for line in form.source if line.strip()]
+    lines = [line.strip() for line in shown if line.strip()]
     if len(lines) == 1:
         return f"this {'part of the ' * bool(form.head or form.tail)}line only, edited"
     # A bracket alone says nothing of where the end is: the model would stop at the first one.
@@ -146,11 +171,12 @@ def task_text(
     snapshot: Snapshot,
     recipes: Mapping[str, Recipe] = RECIPES,
     *,
+    earlier: Sequence[str] = (),
     again: bool = False,
 ) -> str:
     """The instruction in words: the user's own or a recipe's, with the problems that the editor reported.
 
-    again: after an answer that changed nothing.
+    earlier: what was asked before, for code that is the answer to it. again: after an answer that changed nothing.
     """
     if recipe is not None and recipe not in recipes:
         raise ConfigError(f"there is no recipe {recipe!r:.80}; there are {', '.join(recipes)}")
@@ -162,7 +188,14 @@ def task_text(
     if not words:
         raise ConfigError("the instruction is empty; say what to change")
     problems = [_problem(diagnostic, snapshot) for diagnostic in diagnostics]
-    return "\n".join([words, *(["Reported problems:", *problems] if problems else []), *([AGAIN] if again else [])])
+    return "\n".join(
+        [
+            words,
+            *(["Reported problems:", *problems] if problems else []),
+            *([EARLIER + "; ".join(" ".join(each.split()) for each in earlier)] if earlier else []),
+            *([AGAIN] if again else []),
+        ]
+    )
 
 
 def _problem(diagnostic: Mapping[str, Any], snapshot: Snapshot) -> str:

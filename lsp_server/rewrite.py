@@ -1,105 +1,20 @@
 """stet/prepare, stet/rewrite and stet/reject: from params to a job, from a job to an answer."""
 
 import asyncio
-import math
 import os.path
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lsp_server.documents import Snapshot
 from lsp_server.engine_client import Request
-from lsp_server.jobs import Cancelled, Job, Modified
+from lsp_server.jobs import Cancelled, Job
+from lsp_server.params import Params
 from lsp_server.progress import Throttle
-from lsp_server.prompts import AGAIN_TEMPERATURE, RECIPES, Prompt, build_prompt, task_text
-from lsp_server.scopes import Region, find_region
-from lsp_server.session import INVALID_PARAMS, Session, invalid, rpc_error
+from lsp_server.prompts import RECIPES, Prompt, build_prompt
+from lsp_server.question import find_place, find_wish
+from lsp_server.session import INVALID_PARAMS, Session, rpc_error
 from speculation.errors import ConfigError, StetError
-
-
-@dataclass(frozen=True)
-class Params:
-    """The params of stet/prepare and stet/rewrite, checked."""
-
-    uri: str
-    range: Mapping[str, Any]
-    version: int | None
-    instruction: str | None
-    recipe: str | None
-    diagnostics: Sequence[Mapping[str, Any]]
-    job_id: str
-    temperature: float
-    top_p: float
-    seed: int | None
-    again: bool
-    draft: bool
-    work_done_token: str | int | None
-
-    @classmethod
-    def of(cls, given: object) -> "Params":
-        """Read a JSON object. Raises a JSON-RPC error that names the field that is wrong."""
-        params = _field({"params": given}, "params", Mapping, None)
-        document = _field(params, "textDocument", Mapping, None)
-        again = _field(params, "again", bool, False)
-        return cls(
-            uri=_field(document, "uri", str, None),
-            range=_range(_field(params, "range", Mapping, None), "range"),
-            version=_optional(document, "version", int),
-            instruction=_optional(params, "instruction", str),
-            recipe=_optional(params, "recipe", str),
-            diagnostics=[_diagnostic(item) for item in _field(params, "diagnostics", list, [])],
-            job_id=_field(params, "jobId", str, str(uuid.uuid4())),
-            temperature=_field(params, "temperature", (int, float), AGAIN_TEMPERATURE if again else 0.0),
-            top_p=_field(params, "topP", (int, float), 1.0),
-            seed=_optional(params, "seed", int),
-            again=again,
-            draft=_field(params, "draft", bool, True),
-            work_done_token=_optional(params, "workDoneToken", (str, int)),
-        )
-
-
-def _optional(params: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
-    return None if params.get(name) is None else _field(params, name, kind, None)
-
-
-def _field(params: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any) -> Any:
-    value = params.get(name)
-    if value is None and default is not None:
-        return default
-    # bool is an int in Python, but not in JSON.
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        names = {
-            Mapping: "an object",
-            list: "a list",
-            str: "a string",
-            int: "a whole number",
-            float: "a number",
-            bool: "true or false",
-        }
-        invalid(f"{name} must be {' or '.join(names[each] for each in kinds)}, not {value!r:.80}")
-    if isinstance(value, float) and not math.isfinite(value):
-        invalid(f"{name} must be a number, not {value}")
-    return value
-
-
-def _range(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    for side in ("start", "end"):
-        position = _field(value, side, Mapping, None)
-        for axis in ("line", "character"):
-            if _field(position, axis, int, None) < 0:
-                invalid(f"{name}.{side}.{axis} must not be negative")
-    return value
-
-
-def _diagnostic(value: object) -> Mapping[str, Any]:
-    diagnostic: Mapping[str, Any] = _field({"diagnostic": value}, "diagnostic", Mapping, None)
-    _range(_field(diagnostic, "range", Mapping, None), "diagnostic.range")
-    _field(diagnostic, "message", str, None)
-    return diagnostic
 
 
 def path_of(uri: str) -> str:
@@ -109,25 +24,6 @@ def path_of(uri: str) -> str:
     except ValueError:  # no URI
         path = ""
     return "/".join(unquote(path).replace(os.path.sep, "/").split("/")[-2:]).lstrip("/") or "untitled"
-
-
-def _locate(session: Session, params: Params) -> tuple[Snapshot, Region]:
-    """The document and the lines that are meant."""
-    snapshot = session.documents.get(params.uri)
-    if params.version is not None and params.version != snapshot.version:
-        raise Modified(
-            f"the rewrite is for version {params.version} of the document, but it is at {snapshot.version}; try again"
-        )
-    start, end = params.range["start"], params.range["end"]
-    if start["line"] >= len(snapshot.starts):
-        raise ConfigError(
-            f"the range begins in line {start['line'] + 1}, but the document has {len(snapshot.starts)} lines"
-        )
-    if (end["line"], end["character"]) < (start["line"], start["character"]):
-        raise ConfigError("the range ends before it begins")
-    return snapshot, find_region(
-        snapshot, snapshot.offset(start, session.encoding), snapshot.offset(end, session.encoding)
-    )
 
 
 def _request(prompt: Prompt, params: Params, *, prefill_only: bool = False) -> Request:
@@ -149,9 +45,9 @@ async def prepare(session: Session, given: object) -> dict[str, Any]:
     params = Params.of(given)
     session.stop_preparing()
     try:
-        snapshot, region = _locate(session, params)
+        place = find_place(session, params)
         rules = session.project(params.uri).instructions
-        prompt = build_prompt(snapshot, region, "", path_of(params.uri), rules)
+        prompt = build_prompt(place.snapshot, place.region, "", path_of(params.uri), rules, place.text)
     except StetError as error:
         return {"state": "unavailable", "message": str(error)}
     task = asyncio.create_task(_warm(session, _request(prompt, params, prefill_only=True)))
@@ -181,21 +77,23 @@ async def _warm(session: Session, request: Request) -> dict[str, Any]:
 def start_job(session: Session, params: Params) -> tuple[Job, Request]:
     """A job for a rewrite, known to the session, and what to ask the engine. Raises a JSON-RPC error."""
     try:
-        if params.instruction is not None and params.recipe is not None:
-            raise ConfigError("give either an instruction or a recipe, not both")
-        snapshot, region = _locate(session, params)
+        place = find_place(session, params)
         project = session.project(params.uri)
-        recipes = {**RECIPES, **project.recipes}
-        task = task_text(params.instruction, params.recipe, params.diagnostics, snapshot, recipes, again=params.again)
+        wish = find_wish(params, place.base, {**RECIPES, **project.recipes}, place.snapshot)
     except ConfigError as error:
         raise rpc_error(error, INVALID_PARAMS) from None
     except StetError as error:
         raise rpc_error(error) from None
-    prompt = build_prompt(snapshot, region, task, path_of(params.uri), project.instructions)
+    prompt = build_prompt(
+        place.snapshot, place.region, wish.task, path_of(params.uri), project.instructions, place.text
+    )
     session.stop_preparing()
     session.tell_once(*project.problems)
-    job = Job.of(params.job_id, snapshot, region, prompt)
-    job.context = [used.json() for used in project.used(params.recipe)]
+    job = Job.of(params.job_id, place.snapshot, place.region, prompt, place.text)
+    job.wish = wish
+    if place.base:
+        job.group = place.base.group
+    job.context = [used.json() for used in project.used(wish.recipe)]
     session.jobs.add(job)
     return job, _request(prompt, params)
 
@@ -223,8 +121,7 @@ async def run_job(session: Session, job: Job, request: Request, report: Callable
     finally:
         if client.trouble:
             session.tell_once(client.trouble)
-    if not job.is_proposed:
-        session.jobs.remove(job)
+    session.jobs.written(job)
     session.say_progress(job, "done", job.writing.message())
     return _result(session, job)
 
@@ -234,6 +131,7 @@ def _result(session: Session, job: Job) -> dict[str, Any]:
     return {
         "jobId": job.id,
         "status": "proposed" if job.is_proposed else "unchanged",
+        "instruction": job.wish.instruction,
         "uri": snapshot.uri,
         "version": snapshot.version,
         "range": snapshot.range(passage.start, passage.end, session.encoding),

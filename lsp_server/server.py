@@ -17,9 +17,10 @@ from lsp_server import code_actions, wire, workdone
 from lsp_server.accept import accept
 from lsp_server.confirm import confirmed
 from lsp_server.jobs import Cancelled
+from lsp_server.params import Params
 from lsp_server.prompts import RECIPES
 from lsp_server.protocol import StetProtocol, leave
-from lsp_server.rewrite import Params, prepare, reject, run_job, start_job
+from lsp_server.rewrite import prepare, reject, run_job, start_job
 from lsp_server.session import Session, invalid
 from lsp_server.settings import read_settings
 

@@ -137,6 +137,7 @@ class Session:
             "uri": snapshot.uri,
             "version": snapshot.version,
             "state": state,
+            "instruction": job.wish.instruction,
             "range": snapshot.range(passage.start, passage.end, self.encoding),
             "hunks": self.hunks_json(job, job.hunks),
             "droppedHunks": self.dropped_json(job),

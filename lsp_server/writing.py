@@ -30,7 +30,7 @@ class Writing:
         source = self.form.source
         self.meter = Meter(
             prompt_bytes=sum(len(message["content"].encode("utf-8", "surrogatepass")) for message in prompt.messages),
-            source_chars=sum(map(len, source)),
+            source_chars=sum(map(len, prompt.shown)),
         )
         self.new_lines: list[str] = []
         """The new lines so far, in the document's form."""
@@ -60,6 +60,11 @@ class Writing:
     def n_final(self) -> int:
         """How many of new_lines are final."""
         return self._diff.n_settled
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all of the answer is what the model was shown."""
+        return self._answer == self._prompt.shown
 
     def message(self) -> str:
         """The state in words; once all is written, the warnings first."""

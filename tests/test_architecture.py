@@ -18,7 +18,7 @@ FLOORS = {
     "lsp_server": (
         ("cli", "command", "verify", "__main__"),
         ("server",),
-        ("rewrite", "code_actions", "accept", "confirm", "protocol", "workdone"),
+        ("rewrite", "params", "question", "code_actions", "accept", "confirm", "protocol", "workdone"),
         (
             "session",
             "jobs",

@@ -38,6 +38,8 @@ GOOD: list[tuple[str, bool, Any]] = [
     ("stet/prepare", True, {"textDocument": DOCUMENT, "range": TWO}),
     ("stet/rewrite", True, REWRITE),
     ("stet/rewrite", True, {**REWRITE, "recipe": "simplify", "instruction": None}),
+    ("stet/rewrite", True, {"textDocument": DOCUMENT, "alternativeTo": "job"}),
+    ("stet/rewrite", True, {"textDocument": DOCUMENT, "refines": "job", "instruction": "more"}),
     ("stet/accept", True, {"jobId": "job", "hunks": [0]}),
     ("stet/reject", True, {"jobId": "job"}),
     ("textDocument/codeAction", True, {"textDocument": DOCUMENT, "range": TWO, "context": {"diagnostics": [PROBLEM]}}),
