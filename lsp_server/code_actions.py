@@ -5,7 +5,7 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
-from lsp_server.prompts import Recipe
+from lsp_server.recipes import COMMON, Recipe, kind_of
 
 COMMAND = "stet.rewrite"
 REWRITE = "refactor.rewrite.stet"
@@ -20,11 +20,14 @@ def code_actions(
     if context.trigger_kind == lsp.CodeActionTriggerKind.Automatic:
         return []
     tags = [lsp.CodeActionTag.LlmGenerated] if is_tagged else None
+    # A cursor is on some line at any time; who selects code, or asks for refactorings, is told all that there is.
+    is_short = params.range.start == params.range.end and not context.only
     actions = [
         _action(params, f"{REWRITE}.{name}", recipe.title, {"recipe": name}, tags)
         for name, recipe in recipes.items()
         if name != "fix-diagnostic"
-        and language_id in (recipe.languages or [language_id])
+        and recipe.suits(language_id)
+        and (not is_short or name in COMMON or kind_of(name) != "builtin")
         and _is_wanted(f"{REWRITE}.{name}", context.only)
     ]
     if context.diagnostics and _is_wanted(QUICKFIX, context.only):

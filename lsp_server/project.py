@@ -5,8 +5,6 @@ server, a path or a program. Knows files; knows no editor.
 """
 
 import os
-import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,19 +12,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from lsp_server.prompts import Recipe
+from lsp_server.recipe_files import MAX_CHARS, parse_toml, read_recipes, read_text, refuse
+from lsp_server.recipes import PROJECT, Recipe
 from speculation.errors import ConfigError
 
 SETTINGS_FILE, AGENTS_FILE = ".stet.toml", "AGENTS.md"
-PREFIX = "project."
-"""Begins the id of a project's recipe, so that none can pass for one of ours."""
-
-MAX_FILE_BYTES = 64 << 10
-MAX_CHARS = 4000
-"""Of instructions in a prompt, all files together: small models lose the thread, and a CPU reads slowly."""
-MAX_TITLE_CHARS = 60
-MAX_RECIPES = 20
-RECIPE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Used(NamedTuple):
@@ -153,69 +143,24 @@ class _Reader:
     def _table(self, path: Path) -> dict[str, Any]:
         """What .stet.toml says; what it may not say is a problem."""
         try:
-            table = tomllib.loads(self._text(path))
-        except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
-            self._problems.append(f"{self._shown(path)} is no TOML ({reason}); the rewrite goes on without it")
+            table = parse_toml(self._text(path))
+        except ConfigError as error:
+            self._problems.append(f"{self._shown(path)} {error}; the rewrite goes on without it")
             return {}
-        self._refuse("", set(table) - {"instructions", "recipes"})
+        refuse(set(table) - {"instructions", "recipes"}, SETTINGS_FILE, "instructions and recipes", self._problems)
         return table
 
-    def _refuse(self, prefix: str, keys: Iterable[str]) -> None:
-        if names := ", ".join(sorted(f"{prefix}{key}"[:60] for key in keys)):
-            self._problems.append(
-                f"{SETTINGS_FILE} can't set {names[:200]}: a project file has instructions and recipes only; "
-                "put it into your editor's settings"
-            )
-
     def _recipes(self, table: Any) -> dict[str, Recipe]:
-        if not isinstance(table, dict):
-            self._problems.append(f"recipes in {SETTINGS_FILE} must be a table of tables, [recipes.NAME]")
-            return {}
-        recipes = {}
-        for name, given in list(table.items())[:MAX_RECIPES]:
-            try:
-                recipes[PREFIX + name] = _recipe(name, given)
-            except ConfigError as error:
-                self._problems.append(f"[recipes.{name[:40]}] in {SETTINGS_FILE} {error}; it is left out")
-            else:
-                self._refuse(f"recipes.{name}.", set(given) - {"title", "instruction", "languages"})
-        if len(table) > MAX_RECIPES:
-            self._problems.append(f"{SETTINGS_FILE} has {len(table)} recipes; the first {MAX_RECIPES} are taken")
-        return recipes
+        recipes = read_recipes(table, SETTINGS_FILE, PROJECT, self._problems)
+        # Said to be the project's: a menu must not show what looks like ours.
+        return {name: recipe._replace(title=f"{recipe.title} (project)") for name, recipe in recipes.items()}
 
 
 def _read(path: Path, root: Path) -> str:
-    """A file's text. Raises ConfigError that says what is wrong with it."""
+    """The text of a file of the workspace. Raises ConfigError that says what is wrong with it."""
     try:
         if not path.resolve().is_relative_to(root):
             raise ConfigError("is a link that leads out of the workspace")
-        if not path.is_file():  # opening a named pipe would wait for ever
-            raise ConfigError("is no file that can be read")
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError) as error:  # a loop of links
         raise ConfigError(f"can't be read ({getattr(error, 'strerror', None) or error})") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"has more than {MAX_FILE_BYTES >> 10} KiB")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8 text") from None
-
-
-def _recipe(name: str, given: Any) -> Recipe:
-    """One [recipes.NAME] table. Raises ConfigError."""
-    if not RECIPE_NAME.fullmatch(name):
-        raise ConfigError("must have a name of up to 40 letters, digits, - and _")
-    if not isinstance(given, dict):
-        raise ConfigError("must be a table with title and instruction")
-    title, instruction, languages = (given.get(key) for key in ("title", "instruction", "languages"))
-    if not isinstance(instruction, str) or not 0 < len(instruction.strip()) <= MAX_CHARS:
-        raise ConfigError(f"must have an instruction of up to {MAX_CHARS:,} characters")
-    if not isinstance(title, str) or not title.strip():
-        raise ConfigError("must have a title")
-    if languages is not None and not (isinstance(languages, list) and all(isinstance(each, str) for each in languages)):
-        raise ConfigError('must have languages like ["python", "go"], or none for all')
-    # In one line, and said to be the project's: a menu must not show what looks like ours.
-    return Recipe(f"{' '.join(title.split())[:MAX_TITLE_CHARS]} (project)", instruction.strip(), tuple(languages or ()))
+    return read_text(path)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from lsp_server.documents import BOM, Snapshot, is_blank
 from lsp_server.form import Form
+from lsp_server.recipes import RECIPES, Recipe
 from lsp_server.scopes import Region
 from speculation.errors import ConfigError
 
@@ -38,33 +39,6 @@ SYSTEM = (
     "complete edited code in one fenced code block and nothing else. Change only what the instruction asks for: every "
     "other line stays exactly as it is, comments and blank lines included."
 )
-
-
-class Recipe(NamedTuple):
-    """A ready-made instruction."""
-
-    title: str
-    instruction: str
-    languages: tuple[str, ...] = ()
-    """LSP language ids that it is for; empty: all."""
-
-
-RECIPES = {
-    "type-hints": Recipe(
-        "Add type hints",
-        "Add type hints to its function parameters and return values. Don't change what the code does.",
-    ),
-    "docstring": Recipe(
-        "Add documentation comments",
-        "Add a short documentation comment to each function and class of the code to edit that has none, in the usual "
-        "form for the language (in Python a docstring). Don't change the code itself.",
-    ),
-    "simplify": Recipe(
-        "Simplify",
-        "Make the code simpler and easier to read. It must do exactly what it does now, under the same names.",
-    ),
-    "fix-diagnostic": Recipe("Fix the reported problem", "Fix the reported problems. Change nothing else."),
-}
 
 
 class Wish(NamedTuple):
@@ -184,7 +158,7 @@ def task_text(
         raise ConfigError(
             "fix-diagnostic needs at least one diagnostic of the editor; put the cursor on a marked place"
         )
-    words = recipes[recipe].instruction if recipe else (instruction or "").strip()
+    words = recipes[recipe].words(snapshot.language_id) if recipe else (instruction or "").strip()
     if not words:
         raise ConfigError("the instruction is empty; say what to change")
     problems = [_problem(diagnostic, snapshot) for diagnostic in diagnostics]

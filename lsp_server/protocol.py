@@ -22,7 +22,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 
 from lsp_server.documents import Encoding
-from lsp_server.prompts import RECIPES
+from lsp_server.recipes import RECIPES
 from lsp_server.session import Session
 from speculation.errors import StetError
 
@@ -126,7 +126,9 @@ class StetProtocol(LanguageServerProtocol):
         result = yield from super().lsp_initialize(params)
         encoding = result.capabilities.position_encoding
         self.session.documents.encoding = cast(Encoding, getattr(encoding, "value", encoding) or "utf-16")
-        recipes = [{"id": name, "title": recipe.title} for name, recipe in RECIPES.items()]
+        recipes = [
+            {"id": name, "title": recipe.title, "languages": list(recipe.languages)} for name, recipe in RECIPES.items()
+        ]
         result.capabilities.experimental = {"stet": {"protocol": 1, "recipes": recipes}}
         return result
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from lsp_server.documents import Snapshot, is_blank
 from lsp_server.jobs import BUSY, Job, Modified
 from lsp_server.params import Params
-from lsp_server.prompts import AGAIN, Recipe, Wish, task_text
+from lsp_server.prompts import AGAIN, Wish, task_text
+from lsp_server.recipes import Recipe
 from lsp_server.scopes import Region, find_region
 from lsp_server.session import Session
 from speculation.errors import ConfigError

@@ -11,7 +11,7 @@ from lsp_server.engine_client import Request
 from lsp_server.jobs import Cancelled, Job
 from lsp_server.params import Params
 from lsp_server.progress import Throttle
-from lsp_server.prompts import RECIPES, Prompt, build_prompt
+from lsp_server.prompts import Prompt, build_prompt
 from lsp_server.question import find_place, find_wish
 from lsp_server.session import INVALID_PARAMS, Session, rpc_error
 from speculation.errors import ConfigError, StetError
@@ -79,7 +79,7 @@ def start_job(session: Session, params: Params) -> tuple[Job, Request]:
     try:
         place = find_place(session, params)
         project = session.project(params.uri)
-        wish = find_wish(params, place.base, {**RECIPES, **project.recipes}, place.snapshot)
+        wish = find_wish(params, place.base, session.recipes(project), place.snapshot)
     except ConfigError as error:
         raise rpc_error(error, INVALID_PARAMS) from None
     except StetError as error:
@@ -88,7 +88,6 @@ def start_job(session: Session, params: Params) -> tuple[Job, Request]:
         place.snapshot, place.region, wish.task, path_of(params.uri), project.instructions, place.text
     )
     session.stop_preparing()
-    session.tell_once(*project.problems)
     job = Job.of(params.job_id, place.snapshot, place.region, prompt, place.text)
     job.wish = wish
     if place.base:

@@ -18,11 +18,12 @@ from lsp_server.accept import accept
 from lsp_server.confirm import confirmed
 from lsp_server.jobs import Cancelled
 from lsp_server.params import Params
-from lsp_server.prompts import RECIPES
 from lsp_server.protocol import StetProtocol, leave
+from lsp_server.recipes import listed
 from lsp_server.rewrite import prepare, reject, run_job, start_job
 from lsp_server.session import Session, invalid
 from lsp_server.settings import read_settings
+from speculation.errors import ConfigError
 
 log = logging.getLogger(__name__)
 PARENT_POLL_S = 2.0
@@ -105,6 +106,15 @@ def make_server() -> StetServer:
     def on_reject(params: Any) -> None:
         reject(session, job_id(params), hunk_ids(params))
 
+    @server.feature("stet/recipes")
+    def on_recipes(params: Any) -> dict[str, Any]:
+        uri = document_uri(params)
+        try:
+            language_id = session.documents.get(uri).language_id
+        except ConfigError as error:
+            invalid(str(error))
+        return {"recipes": listed(session.recipes(session.project(uri)), language_id)}
+
     kinds = [code_actions.REWRITE, code_actions.QUICKFIX]
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))
@@ -112,9 +122,8 @@ def make_server() -> StetServer:
         if not session.settings.code_actions:
             return []
         uri = params.text_document.uri
-        project = session.project(uri)
-        session.tell_once(*project.problems)
-        recipes, is_tagged = {**RECIPES, **project.recipes}, knows_llm_tag(server.client_capabilities)
+        recipes = session.recipes(session.project(uri))
+        is_tagged = knows_llm_tag(server.client_capabilities)
         return code_actions.code_actions(params, recipes, session.language_of(uri), is_tagged=is_tagged)
 
     @server.command(code_actions.COMMAND)
@@ -129,6 +138,14 @@ def job_id(params: Any) -> str:
     if not isinstance(params, dict) or not isinstance(params.get("jobId"), str):
         invalid("jobId must be a string: the jobId of a stet/rewrite")
     return cast(str, params["jobId"])
+
+
+def document_uri(params: Any) -> str:
+    """The document of a request's params."""
+    document = params.get("textDocument") if isinstance(params, dict) else None
+    if not isinstance(document, dict) or not isinstance(document.get("uri"), str):
+        invalid("textDocument must be an object with a uri")
+    return cast(str, document["uri"])
 
 
 def hunk_ids(params: dict[str, Any]) -> list[int] | None:

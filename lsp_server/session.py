@@ -13,6 +13,8 @@ from lsp_server.edits import Hunk
 from lsp_server.engine_client import EngineClient
 from lsp_server.jobs import Job, Jobs
 from lsp_server.project import Project, path_of_uri, read_project
+from lsp_server.recipe_files import read_user_recipes
+from lsp_server.recipes import RECIPES, Recipe
 from lsp_server.settings import Settings
 from speculation.errors import ConfigError, StetError
 
@@ -63,6 +65,12 @@ class Session:
         if file is None or not self.settings.project_files:
             return Project()
         return read_project(file, [path for path in map(path_of_uri, self.folders) if path])
+
+    def recipes(self, project: Project) -> dict[str, Recipe]:
+        """All recipes there are, by id; what is wrong with those from files is told once."""
+        user = read_user_recipes()
+        self.tell_once(*user.problems, *project.problems)
+        return {**RECIPES, **user.recipes, **project.recipes}
 
     def language_of(self, uri: str) -> str:
         """The editor's name for a document's language; empty for one that isn't open."""

@@ -203,7 +203,7 @@ async def editor(
     def on_progress(params: Any) -> None:
         ours.progress.append(plain(params))
 
-    env = {**os.environ, "STET_RUNTIME_DIR": str(folder)}
+    env = {**os.environ, "STET_RUNTIME_DIR": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
     await client.start_io(*SERVER, env=env)
     capabilities = capabilities or t.ClientCapabilities(
         general=t.GeneralClientCapabilities(position_encodings=[t.PositionEncodingKind(encoding)]),

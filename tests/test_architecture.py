@@ -26,6 +26,8 @@ FLOORS = {
             "writing",
             "edits",
             "project",
+            "recipes",
+            "recipe_files",
             "prompts",
             "form",
             "guards",

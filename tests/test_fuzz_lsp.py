@@ -40,6 +40,7 @@ GOOD: list[tuple[str, bool, Any]] = [
     ("stet/rewrite", True, {**REWRITE, "recipe": "simplify", "instruction": None}),
     ("stet/rewrite", True, {"textDocument": DOCUMENT, "alternativeTo": "job"}),
     ("stet/rewrite", True, {"textDocument": DOCUMENT, "refines": "job", "instruction": "more"}),
+    ("stet/recipes", True, {"textDocument": DOCUMENT}),
     ("stet/accept", True, {"jobId": "job", "hunks": [0]}),
     ("stet/reject", True, {"jobId": "job"}),
     ("textDocument/codeAction", True, {"textDocument": DOCUMENT, "range": TWO, "context": {"diagnostics": [PROBLEM]}}),

@@ -12,6 +12,7 @@ from lsprotocol import types as t
 from stub_engine import StubEngine
 
 from lsp_server.prompts import AGAIN
+from lsp_server.recipes import RECIPES
 
 CARET = t.Range(t.Position(5, 4), t.Position(5, 4))
 PROBLEM = t.Diagnostic(range=CARET, message="missing return type")
@@ -21,7 +22,7 @@ OFFERS: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["type-hints", "docstring", "simplify"]),
     ({"diagnostics": [PROBLEM]}, ["quickfix", "type-hints", "docstring", "simplify"]),
     ({"diagnostics": [PROBLEM], "only": ["quickfix"]}, ["quickfix"]),
-    ({"only": ["refactor"]}, ["type-hints", "docstring", "simplify"]),
+    ({"only": ["refactor"]}, [name for name in RECIPES if name != "fix-diagnostic"]),
     ({"only": ["refactor.rewrite.stet.simplify"]}, ["simplify"]),
     ({"only": ["refactor.extract"]}, []),
     ({"only": ["source.organizeImports"]}, []),

@@ -13,8 +13,9 @@ from lsp_editor import CODE, NEW_TWO, Editor, editor, engine, fails, folder, lin
 from lsprotocol import types as t
 from stub_engine import StubEngine
 
-from lsp_server.project import MAX_CHARS, MAX_FILE_BYTES, Project, path_of_uri, read_project, repository_of
-from lsp_server.prompts import RECIPES
+from lsp_server.project import Project, path_of_uri, read_project, repository_of
+from lsp_server.recipe_files import MAX_CHARS, MAX_FILE_BYTES
+from lsp_server.recipes import RECIPES, Recipe
 
 RECIPE = '[recipes.log]\ntitle = "Use  our\\nlogger"\ninstruction = "Log it."\n'
 
@@ -76,8 +77,8 @@ def test_recipes_have_ids_and_titles_that_cannot_pass_for_ours(tmp_path: Path) -
     put(tmp_path / ".stet.toml", RECIPE + '[recipes.simplify]\ntitle="S"\ninstruction="I"\nlanguages=["go"]\n')
     project = read(tmp_path, "a.py")
     log, simplify = project.recipes["project.log"], project.recipes["project.simplify"]
-    assert log == ("Use our logger (project)", "Log it.", ())
-    assert simplify == ("S (project)", "I", ("go",))
+    assert log == Recipe("Use our logger (project)", "Log it.")
+    assert simplify == Recipe("S (project)", "I", ("go",))
     assert not set(project.recipes) & set(RECIPES)
     assert used(project) == []
     assert used(project, "project.log") == [(".stet.toml", "recipe", 7, False)]

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import CODE, JS, snapshot
 
-from lsp_server.prompts import CONTEXT_CHARS, RECIPES, build_prompt, task_text
+from lsp_server.prompts import CONTEXT_CHARS, build_prompt, task_text
+from lsp_server.recipes import RECIPES
 from lsp_server.rewrite import path_of
 from lsp_server.scopes import find_region, lines_region
 from speculation.errors import ConfigError
