@@ -81,6 +81,16 @@ def test_a_token_of_zeros_gives_the_bias() -> None:
     assert torch.equal(packed.PackedInt8(layer.weight, layer.bias)(torch.zeros(2, 40)), layer.bias.expand(2, -1))
 
 
+def test_int8_gives_a_token_the_same_whatever_its_neighbours_are() -> None:
+    """With a range found anew in each pass an int8 target would write other words with drafts than without."""
+    layer = linear(n_in=96, n_out=80)
+    x = torch.sin(torch.arange(40.0 * 96)).view(40, 96).abs() * torch.logspace(-2, 2, 40)[:, None]
+    x[7] *= -1
+    module = packed.PackedInt8(layer.weight, layer.bias)
+    together = module(x)
+    assert all(torch.equal(module(x[i : i + 1]), together[i : i + 1]) for i in range(len(x)))
+
+
 def test_the_largest_products_do_not_overflow() -> None:
     """With weights of 8 bits, CPUs without VNNI add such pairs in 16 bits and get a quarter less."""
     layer = linear(bias=False)
@@ -164,9 +174,10 @@ def config(folder: Path, **more: Any) -> EngineConfig:
     return EngineConfig(model=str(folder), small_lm=str(folder), device="cpu", database=None, **more)
 
 
-def test_an_engine_with_packed_weights_writes_what_plain_decoding_writes(folder: Path) -> None:
-    with closing(Engine.open(config(folder, dtype="float16"))) as engine:
-        assert engine.info.dtype == "float16 packed"
+@pytest.mark.parametrize(("dtype", "form"), [("float16", "float16 packed"), ("int8", "int8")])
+def test_an_engine_with_packed_weights_writes_what_plain_decoding_writes(folder: Path, dtype: str, form: str) -> None:
+    with closing(Engine.open(config(folder, dtype=dtype))) as engine:
+        assert engine.info.dtype == form
         assert engine.small is not None and engine.small.dtype == "int8"
         engine._small_cost = Steady({1: 1e-9, 64: 2e-9})  # as if it cost nothing, so that it is really asked
         _, plain, _ = answer(engine, 60, prompt=CODE, draft=False)

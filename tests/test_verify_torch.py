@@ -72,8 +72,9 @@ def test_a_wrong_token_is_found_where_it_stands_and_those_behind_it_are_judged_b
 class Fixed:
     """A CachedLM that always gives these logits."""
 
-    def __init__(self, logits: Sequence[float], dtype: torch.dtype) -> None:
+    def __init__(self, logits: Sequence[float], dtype: torch.dtype, form: str = "") -> None:
         self._logits = torch.tensor([logits], dtype=dtype)
+        self.dtype = form
 
     def forget(self) -> None: ...
 
@@ -102,6 +103,12 @@ def test_a_near_tie_is_a_margin_of_few_steps_of_the_dtype(
     lm: Any = Fixed(logits, dtype)
     [flip] = rescore(lm, PROMPT, [1])
     assert flip.is_near_tie == is_near_tie
+
+
+@pytest.mark.parametrize(("margin", "is_near_tie"), [(0.4, True), (0.6, False)])
+def test_near_ties_of_int8_are_as_wide_as_those_of_bfloat16(margin: float, is_near_tie: bool) -> None:
+    lm: Any = Fixed([20.0, 20 - margin], torch.float32, "int8")
+    assert rescore(lm, PROMPT, [1])[0].is_near_tie == is_near_tie
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])

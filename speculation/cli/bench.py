@@ -189,6 +189,7 @@ def priors_command(files: tuple[Path, ...], max_tokens: int, ref: str) -> None:
 @FILES
 @click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id, folder or GGUF file.")
 @click.option("--small-lm", default="auto", show_default=True, help="The preset's own, none, or like --model.")
+@click.option("--dtype", default="auto", show_default=True, help="Of the target: float32, bfloat16, float16 or int8.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -207,6 +208,7 @@ def run_command(
     files: tuple[Path, ...],
     model: str,
     small_lm: str,
+    dtype: str,
     limit: int,
     max_tokens: int,
     skip: tuple[str, ...],
@@ -229,7 +231,7 @@ def run_command(
         console.print(f"task {i} of {n}: {len(records['greedy'].token_ids)} tokens; tokens/s: {speeds}")
 
     with console.status("loading the models…"):
-        config = EngineConfig(model=model, small_lm=small_lm)
+        config = EngineConfig(model=model, small_lm=small_lm, dtype=dtype)
         engine = Engine.open(replace(config, database=None) if curve else config)
     try:
         if curve:

@@ -100,7 +100,9 @@ def _announce(plans: Sequence["Plan"]) -> None:
 @models.command()
 @click.option("--context", type=click.IntRange(1), default=8192, show_default=True, help="Tokens of prompt and answer.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps.")
-@click.option("--dtype", default="auto", show_default=True, help="Of the target: auto, float32, bfloat16 or float16.")
+@click.option(
+    "--dtype", default="auto", show_default=True, help="Of the target: auto, float32, bfloat16, float16 or int8."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def fit(context: int, device: str, dtype: str, as_json: bool) -> None:
     """Estimate what each preset takes in memory here, fetched or not, and recommend one. Loads nothing."""

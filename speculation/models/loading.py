@@ -127,10 +127,14 @@ def choose_dtype(dtype: str, device: torch.device) -> str:
     """The form of the weights that a setting stands for on this device. Raises ConfigError.
 
     "auto" is bfloat16 where the device has instructions for it; else, on a CPU, float16, and float32 where that can't
-    be packed. On a CPU float16 is packed: plain float16 would be computed slowly.
+    be packed. On a CPU float16 is packed: plain float16 would be computed slowly. int8 is another model, nearly.
     """
-    if dtype != "auto" and dtype not in DTYPES:
-        raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)}, not {dtype!r}")
+    if dtype not in ("auto", packed.PackedInt8.form, *DTYPES):
+        raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)} or int8, not {dtype!r}")
+    if dtype == packed.PackedInt8.form:
+        if not _can_pack(device):
+            raise ConfigError(f"dtype int8 needs an x86 CPU, not {device}; leave dtype at auto")
+        return dtype
     if dtype == "auto" and _is_good_at_bfloat16(device):
         return "bfloat16"
     if dtype in ("auto", "float16") and _can_pack(device):
@@ -140,7 +144,7 @@ def choose_dtype(dtype: str, device: torch.device) -> str:
 
 def choose_small_dtype(dtype: str, device: torch.device) -> str:
     """The form of a small LM's weights: int8 on a CPU that can, else as choose_dtype. Raises ConfigError."""
-    return packed.PackedInt8.form if _can_pack(device) else choose_dtype(dtype, device)
+    return choose_dtype(packed.PackedInt8.form if _can_pack(device) else dtype, device)
 
 
 def _can_pack(device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""Weights packed for FBGEMM, torch's matrix kernels for x86: float16 for a target, int8 for a small LM on a CPU.
+"""Weights packed for FBGEMM, torch's matrix kernels for x86: float16 and int8, for a target and a small LM on a CPU.
 
 A pass over a few positions waits for memory: half or a quarter of the bytes is two to four times the speed.
 Activations, norms and the KV cache stay float32. Knows modules; no folders, devices or settings.
@@ -21,6 +21,8 @@ FLOAT16_MAX = 65504.0
 INT7_MAX = 63
 """Weights take 7 bits: two products of an 8-bit activation and an 8-bit weight overflow the 16 bits in which a CPU
 without VNNI adds them (vpmaddubsw), 2 * 255 * 63 doesn't."""
+ACTIVATION_MAX, ACTIVATION_ZERO = 127, 128
+"""Activations from -1 to 1 become 1 to 255."""
 TINY = 1e-12
 """The least scale: a row or a token of nothing but zeros stays zero."""
 
@@ -53,7 +55,8 @@ class PackedFloat16(nn.Module):
 class PackedInt8(nn.Module):
     """A linear layer with int8 weights per output channel and int8 activations per token: [..., n_in] to [..., n_out].
 
-    Close, not exact: for a small LM, whose words the target checks. Raises ModelError for weights that are no numbers.
+    Close, not exact: for a small LM, whose words the target checks, or for who wants an int8 model's own words. What
+    comes out for a token doesn't depend on the others in the pass. Raises ModelError for weights that are no numbers.
     """
 
     form = "int8"
@@ -74,9 +77,12 @@ class PackedInt8(nn.Module):
         self._bias = None if bias is None else bias.float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # The operator has one scale for all of x. Tokens differ by orders of magnitude, so each gets the same range.
+        # The operator has one scale for all of x. Tokens differ by orders of magnitude, so each gets the same range;
+        # it is named, not found (as linear_dynamic does it): then a token's numbers don't change with its neighbours.
         scales = torch.linalg.vector_norm(x, torch.inf, dim=-1, keepdim=True).clamp_min_(TINY)  # [..., 1]
-        y = torch.ops.quantized.linear_dynamic(x / scales, self._packed)
+        y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            x / scales, 1 / ACTIVATION_MAX, ACTIVATION_ZERO, self._packed
+        )
         return y.mul_(scales) if self._bias is None else torch.addcmul(self._bias, y, scales)
 
 

@@ -18,6 +18,9 @@ NEAR_TIE_STEPS = {torch.bfloat16: 4, torch.float16: 16, torch.float32: 64}
 About twice what rounding was measured to do to the margin of the first two choices (docs/experiments.md); float16 is a
 guess between the others. Where weights are packed, logits are float32.
 """
+NEAR_TIE_STEPS_INT8 = 1 << 18
+"""Of float32, as much as bfloat16's: an activation that attention's rounding pushes over the edge of an int8 step moves
+all that comes after it. A guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ def rescore(
         if choice != token:
             best = float(logits[choice])
             margin = best - float(logits[token])
-            step, n_steps_near = step_at(best, logits.dtype), NEAR_TIE_STEPS[logits.dtype]
+            step = step_at(best, logits.dtype)
+            n_steps_near = NEAR_TIE_STEPS_INT8 if lm.dtype == "int8" else NEAR_TIE_STEPS[logits.dtype]
             flips.append(Flip(position, token, choice, margin, step, n_steps_near))
         prefix.append(token)
         on_token(position + 1)
