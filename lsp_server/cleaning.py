@@ -65,8 +65,11 @@ class AnswerLines:
         text = self._return + text
         body = text.rstrip("\r")
         self._return = text[len(body) :]
-        first, *rest = LINE_END.split(body)
-        *lines, self.pending = [self.pending + first, *rest]
+        lines, at = [], 0
+        for end in LINE_END.finditer(body):
+            lines.append(self.pending + body[at : end.start()])
+            self.pending, at = "", end.end()
+        self.pending += body[at:]
         return lines
 
     def finish(self) -> list[str]:
@@ -200,7 +203,7 @@ class Cleaner:
         glued = GLUED_FENCE.fullmatch(line)
         if is_sure and glued and len(glued[2]) >= len(self._opening) and "```" not in glued[1]:
             self._state = "after"
-            return self._code(glued[1].removeprefix(self._margin))
+            return self._code(line[: glued.end(1)].removeprefix(self._margin))
         if not self._is_closing(line):
             return self._code(line.removeprefix(self._margin))
         if is_sure:
@@ -262,7 +265,7 @@ class Cleaner:
             lines.pop(0)
         inline = IN_BACKTICKS.fullmatch(lines[0].strip()) if len(lines) == 1 else None
         if inline and lines[0].strip() not in self._known:
-            lines = [inline[2]]
+            lines = [lines[0].strip()[inline.start(2) : inline.end(2)]]
         if alike(self._source, lines):
             self._state = "bare"
             return [code for line in lines for code in self._take(line)]

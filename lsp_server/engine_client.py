@@ -74,6 +74,8 @@ class Event:
     text: str = ""
     n_tokens: int = 0
     n_copied: int = 0
+    copied: tuple[tuple[int, int], ...] | None = None
+    """Which spans of text were copied; None from a server that doesn't say."""
     n_prefilled: int = 0
     n_ahead: int = 0
     finish_reason: str | None = None
@@ -247,11 +249,13 @@ def _read(said: dict[str, Any]) -> Event:
     choice = (said.get("choices") or [{}])[0]
     text = (choice.get("delta") or {}).get("content") or ""
     n_tokens = int(ours.get("n_tokens", 1 if text else 0))
+    copied = ours.get("copied")
     return Event(
         "writing" if text or n_tokens else "prefill",
         text,
         n_tokens,
         n_copied=int(ours.get("n_copied", 0)),
+        copied=None if copied is None else tuple((int(start), int(end)) for start, end in copied),
         n_prefilled=int(ours.get("n_prefilled", 0)),
         finish_reason=choice.get("finish_reason"),
         stats=_stats_of_usage(said.get("usage") or {}) | (ours.get("stats") or {}),

@@ -9,7 +9,7 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from lsp_server.documents import Documents, Encoding, units
-from lsp_server.edits import Hunk
+from lsp_server.edits import Hunk, Part
 from lsp_server.engine_client import EngineClient
 from lsp_server.jobs import Job, Jobs
 from lsp_server.project import Project, path_of_uri, read_project
@@ -113,6 +113,7 @@ class Session:
 
     def _hunk_json(self, job: Job, hunk: Hunk, start: int, end: int) -> dict[str, Any]:
         removed, added = job.words(hunk)
+        written = job.writing.written(hunk)
         starts = [start + at - job.starts[hunk.first] for at in job.starts[hunk.first : hunk.last]]
         return {
             "id": hunk.id,
@@ -123,15 +124,20 @@ class Session:
                 job.snapshot.range(starts[part.line] + part.start, starts[part.line] + part.end, self.encoding)
                 for part in removed
             ],
-            "added": [
-                {"line": part.line}
-                | {
-                    side: units(hunk.new_lines[part.line][:character], self.encoding)
-                    for side, character in (("start", part.start), ("end", part.end))
-                }
-                for part in added
-            ],
+            "added": self._parts_json(hunk, added),
+            "written": None if written is None else self._parts_json(hunk, written),
         }
+
+    def _parts_json(self, hunk: Hunk, parts: list[Part]) -> list[dict[str, int]]:
+        """Parts of a hunk's new lines in the client's units."""
+        return [
+            {"line": part.line}
+            | {
+                side: units(hunk.new_lines[part.line][:character], self.encoding)
+                for side, character in (("start", part.start), ("end", part.end))
+            }
+            for part in parts
+        ]
 
     def dropped_json(self, job: Job) -> list[dict[str, Any]]:
         """The hunks that can't be applied any more, as the protocol has them."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lsp_server.cleaning import AnswerLines, Cleaner
 from lsp_server.documents import Edit
-from lsp_server.edits import Hunk, StreamDiff, apply_hunks
+from lsp_server.edits import Hunk, Part, StreamDiff, apply_hunks
 from lsp_server.engine_client import Event
 from lsp_server.form import Reindent
 from lsp_server.guards import AnswerWarning, check_complete, check_filled, check_line, lost_code
@@ -14,6 +14,7 @@ from lsp_server.prompts import Prompt
 from lsp_server.runaway import Runaway
 from lsp_server.surroundings import RepeatedHead, RepeatedTail, repeated
 from lsp_server.syntax import breaks
+from lsp_server.traced import Traced, written_in
 
 ABOUT_BLANKS = re.compile(r"white ?space|trailing|\bblanks?\b|\bspaces?\b|\bbreaks?\b", re.IGNORECASE)
 """Words of an instruction that may want blanks at the ends of lines to change."""
@@ -39,6 +40,8 @@ class Writing:
         self.warnings: list[AnswerWarning] = []
         """What the user should know before accepting; complete when the answer is."""
         self._answer: list[str] = []
+        self._is_traced = True
+        """Whether the engine says which characters were copied."""
         self._lines = AnswerLines()
         self._file = [*prompt.before, *self.form.lines, *prompt.after]
         self._runaway = Runaway(self._file, source)
@@ -66,6 +69,12 @@ class Writing:
         """Whether all of the answer is what the model was shown."""
         return self._answer == self._prompt.shown
 
+    def written(self, hunk: Hunk) -> list[Part] | None:
+        """The parts of a hunk's new lines that the model wrote itself; None if the engine doesn't say."""
+        if not self._is_traced:
+            return None
+        return [Part(number, *span) for number, line in enumerate(hunk.new_lines) for span in written_in(line)]
+
     def message(self) -> str:
         """The state in words; once all is written, the warnings first."""
         return "; ".join([*(f"warning: {warning.message}" for warning in self.warnings), self.meter.message()])
@@ -73,7 +82,9 @@ class Writing:
     def take(self, event: Event) -> None:
         """The next event of the engine. Raises BadAnswer if the answer can't be used."""
         self.meter.take(event)
-        lines = self._lines.feed(event.text)
+        if event.text:
+            self._is_traced &= event.copied is not None
+        lines = self._lines.feed(Traced.of(event.text, event.copied or ()))
         self._runaway.check(lines, self._lines.pending)
         self._add(self._head.feed(self._cleaner.feed(lines)))
         if event.state == "end":

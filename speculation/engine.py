@@ -8,6 +8,8 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 from speculation.acceptance import Store, public_name
 from speculation.config import PRESETS, EngineConfig
@@ -20,7 +22,7 @@ from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
 from speculation.models.loading import choose_device, context_length, load_model, load_small_lm, machine_name, resolve
 from speculation.models.small_lm import TorchSmallLM
-from speculation.models.tokenizer import StopTexts, TextStream, Tokenizer
+from speculation.models.tokenizer import Origins, StopTexts, TextStream, Tokenizer
 from speculation.models.verify import TorchTarget
 from speculation.types import Chunk, EngineInfo, FinishReason, Sampling, SourceStats, Stats, Step
 
@@ -206,24 +208,31 @@ class Engine:
 
     def _chunks(self, steps: Iterator[Step], stats: Stats, n_max: int, stop: Sequence[str]) -> Iterator[Chunk]:
         """Steps as text, and what they cost."""
-        text_stream, stops = TextStream(self._tokenizer), StopTexts(stop)
+        text_stream, stops, origins = TextStream(self._tokenizer), StopTexts(stop), Origins()
         started = time.perf_counter()
         for step in steps:
             self._cost.observe(len(step.draft.token_ids) + 1, step.target_s)
             stats = _counted(stats, step)
-            text = stops.push(text_stream.push(step.token_ids))
+            text, is_copied = "", _is_copied(step)
+            for copied, run in groupby(zip(is_copied, step.token_ids, strict=True), key=itemgetter(0)):
+                piece = text_stream.push([token for _, token in run])
+                origins.add(len(piece), copied)
+                text += piece
+            text = stops.push(text)
             finish_reason: FinishReason | None = None
             is_ended = step.token_ids[-1] in self._stop_ids
             if is_ended or stats.n_tokens >= n_max or stops.is_stopped:
                 if not stops.is_stopped:
-                    text += stops.push(text_stream.flush())
-                    text += stops.flush()
+                    piece = text_stream.flush()
+                    origins.add(len(piece), is_copied[-1])
+                    text += stops.push(piece) + stops.flush()
                 finish_reason = "stop" if is_ended or stops.is_stopped else "length"
                 stats = replace(stats, decode_s=time.perf_counter() - started)
             yield Chunk(
                 text=text,
                 token_ids=step.token_ids,
-                n_copied=_n_copied(step),
+                n_copied=sum(is_copied),
+                copied=origins.take(len(text)),
                 finish_reason=finish_reason,
                 stats=stats if finish_reason else None,
             )
@@ -289,9 +298,11 @@ def _models_of(config: EngineConfig) -> tuple[str, str | None]:
     return (preset.target if preset else name), (None if small == "none" else small)
 
 
-def _n_copied(step: Step) -> int:
+def _is_copied(step: Step) -> list[bool]:
+    """Of each token that came out: whether it was copied, rather than written by the target or the small LM."""
     judged = step.draft.judged(step.n_accepted, len(step.token_ids))
-    return sum(n_accepted for part, n_accepted, _ in judged if part.source != "lm")
+    drafted = [part.source != "lm" for part, n_accepted, _ in judged for _ in range(n_accepted)]
+    return drafted + [False] * (len(step.token_ids) - len(drafted))
 
 
 def _counted(stats: Stats, step: Step) -> Stats:
@@ -308,7 +319,7 @@ def _counted(stats: Stats, step: Step) -> Stats:
         stats,
         n_tokens=stats.n_tokens + len(step.token_ids),
         n_passes=stats.n_passes + 1,
-        n_copied=stats.n_copied + _n_copied(step),
+        n_copied=stats.n_copied + sum(_is_copied(step)),
         target_s=stats.target_s + step.target_s,
         draft_s=stats.draft_s + step.draft_s,
         sources=sources,

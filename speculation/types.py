@@ -173,6 +173,8 @@ class Chunk:
     token_ids: tuple[int, ...] = ()
     n_copied: int = 0
     """How many of token_ids were copied rather than written by a model."""
+    copied: tuple[tuple[int, int], ...] = ()
+    """Where in text the characters of copied tokens are, in order and apart. A character is its last token's."""
     n_prefilled: int = 0
     """Prompt tokens held so far; with an empty text this is prefill progress."""
     finish_reason: FinishReason | None = None

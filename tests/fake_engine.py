@@ -148,7 +148,7 @@ class FakeEngine:
                 raise self.failure or RuntimeError(f"told to fail at {self.calls[-1]}")
             time.sleep(self.delay_s)
             self.n_passes += 1
-            yield Chunk(text=text, token_ids=(n,), n_copied=1)
+            yield Chunk(text=text, token_ids=(n,), n_copied=1, copied=((0, len(text)),))
 
     def _stats(self, n_tokens: int) -> Stats:
         copied = SourceStats(n_drafts=1, n_drafted=n_tokens + 2, n_tested=n_tokens + 1, n_accepted=n_tokens)

@@ -32,6 +32,8 @@ class StubEngine:
     """The same for the next requests only; None: it hangs up without a word."""
     status: str = "ok"
     trouble: str | None = None
+    tells_copied: bool = True
+    """Whether it says which pieces were copied: those that are in the prediction."""
     n_loading: int = 0
     """How many times /health says "loading" before `status`."""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -98,7 +100,10 @@ class StubEngine:
                 await self.wait(hung_up)
                 if self.closed_early.is_set():
                     return
-            await self.say(writer, piece, {"n_tokens": 1, "n_copied": 1})
+            ours: dict[str, Any] = {"n_tokens": 1, "n_copied": 1}
+            if self.tells_copied:
+                ours["copied"] = [[0, len(piece)]] if piece in request["prediction"]["content"] else []
+            await self.say(writer, piece, ours)
         if self.hold_at == len(self.pieces):
             await self.wait(hung_up)
         n = len(self.pieces)

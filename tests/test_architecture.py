@@ -37,6 +37,7 @@ FLOORS = {
         ),
         (
             "documents",
+            "traced",
             "scopes",
             "syntax",
             "indentation",

@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from provenance import check_written, copied
 
 from lsp_server.cleaning import AnswerLines, Cleaner
 from lsp_server.guards import BadAnswer
+from lsp_server.traced import Traced
 
 CODE = "def f(x):\n    return x\n"
 MARKDOWN = "# Title\n```sh\nls\n```\nmore\n"
@@ -13,11 +15,13 @@ ECHOES = ("File: src/a.py", "Instruction: Add a test.")
 
 
 def clean(answer: str, source: str = CODE, fence: str = "```", step: int = 0) -> str:
-    """The code of an answer that comes in pieces of so many characters (0: in one)."""
+    """The code of an answer that comes in pieces of so many characters (0: in one); who wrote it stays known."""
     lines, cleaner = AnswerLines(), Cleaner(fence, source.splitlines(keepends=True), ECHOES)
     pieces = [answer[at : at + step] for at in range(0, len(answer), step)] if step else [answer]
-    code = [line for piece in pieces for line in cleaner.feed(lines.feed(piece))]
-    return "".join([*code, *cleaner.feed(lines.finish()), *cleaner.finish()])
+    code = [line for piece in pieces for line in cleaner.feed(lines.feed(Traced.of(piece, copied(piece))))]
+    code += [*cleaner.feed(lines.finish()), *cleaner.finish()]
+    check_written(code, source.splitlines())
+    return "".join(code)
 
 
 FENCED = f"```python\n{CODE}```"
@@ -208,8 +212,10 @@ def test_any_code_in_any_wrapping_comes_out_at_any_pace(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(answer)), max_size=8)))
     reader, cleaner = AnswerLines(), Cleaner("```", source.splitlines(keepends=True), ECHOES)
     pieces = [answer[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
-    out = [line for piece in pieces for line in cleaner.feed(reader.feed(piece))]
-    assert "".join([*out, *cleaner.feed(reader.finish()), *cleaner.finish()]) == code
+    out = [line for piece in pieces for line in cleaner.feed(reader.feed(Traced.of(piece, copied(piece))))]
+    out += [*cleaner.feed(reader.finish()), *cleaner.finish()]
+    assert "".join(out) == code
+    check_written(out, [])
 
 
 @pytest.mark.parametrize(

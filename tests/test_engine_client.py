@@ -64,6 +64,7 @@ async def test_a_foreign_server_is_asked_by_its_own_model_name_and_token() -> No
         events = await ask(settings)
     assert [(event.state, event.text) for event in events] == [("writing", "a"), ("writing", "b"), ("end", "")]
     assert (events[-1].finish_reason, events[-1].stats) == ("stop", {"n_tokens": 2, "n_prompt": 5})
+    assert {event.copied for event in events} == {None}, "it doesn't say what it copied"
     assert seen[0].startswith("GET /v1/models") and "Bearer secret" in seen[0]
     assert seen[1].startswith("POST /v1/chat/completions") and "Bearer secret" in seen[1]
     assert json.loads(seen[2])["model"] == "their/model"
@@ -81,6 +82,7 @@ async def test_a_foreign_server_is_asked_by_its_own_model_name_and_token() -> No
         (["data: nonsense"], 200, EngineError, "can't be read"),
         (['data: {"choices": 5}'], 200, EngineError, "can't be read"),
         (["data: 5"], 200, EngineError, "can't be read"),
+        (['data: {"stet": {"n_tokens": 1, "copied": [1]}}'], 200, EngineError, "can't be read"),
     ],
 )
 async def test_trouble_is_one_error(lines: list[str], status: int, error: type[StetError], match: str) -> None:
@@ -105,7 +107,9 @@ async def test_the_local_engine_is_found_and_its_loading_is_told(
     async with running(tmp_path) as stub:
         stub.answer("x = 1\n")
         stub.n_loading = 8
-        states = [event.state for event in await ask(Settings())]
+        events = await ask(Settings())
+        states = [event.state for event in events]
+        assert [event.copied for event in events if event.text] == [(), (), ()]
         assert states[0] == "loading"
         assert [state for state in states if state != "loading"] == ["prefill", *["writing"] * 3, "end"]
         stub.status = "failed"

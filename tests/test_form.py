@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from provenance import check_written, says
 
 from lsp_server.documents import Snapshot, is_blank
 from lsp_server.edits import apply_hunks
@@ -21,8 +22,9 @@ def rewritten(text: str, new: str, selected: str | None = None) -> str:
     region = find_region(document, start, start + len(selected or text))
     prompt = build_prompt(document, region, "x", "a.py")
     writing = Writing(prompt)
-    writing.take(Event("writing", f"{prompt.fence}\n{new}{prompt.fence}\n"))
+    writing.take(says(f"{prompt.fence}\n{new}{prompt.fence}\n"))
     writing.take(Event("end", finish_reason="stop"))
+    check_written([line for hunk in writing.hunks for line in hunk.new_lines], text.splitlines())
     after = "".join(apply_hunks(writing.form.lines, writing.hunks))
     return text[: region.start] + after + text[region.end :]
 

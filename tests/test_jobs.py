@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from provenance import check_written, says
 
 from lsp_server.documents import Documents
 from lsp_server.edits import Hunk, apply_hunks
@@ -139,13 +140,14 @@ def streamed(documents: Documents, last: int, answer: list[str]) -> Job:
     job = job_on(documents, 0, last)
     seen: list[Hunk] = []
     for piece in answer:
-        job.take(Event("writing", piece))
+        job.take(says(piece))
         assert job.hunks[: len(seen)] == seen
         assert job.writing.n_final <= len(job.writing.new_lines)
         seen = list(job.hunks)
     job.take(Event("end", finish_reason="stop"))
     assert job.hunks[: len(seen)] == seen
     assert job.writing.n_final == len(job.writing.new_lines)
+    check_written([line for hunk in job.hunks for line in hunk.new_lines], documents.get("u").text.splitlines())
     return job
 
 

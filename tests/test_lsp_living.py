@@ -336,3 +336,14 @@ async def test_what_differs_within_the_lines_is_told(ed: Editor, engine: StubEng
     place = {"line": 0, "character": 11}
     assert hunk["removed"] == [{"start": place, "end": {"line": 0, "character": 14}}]
     assert hunk["added"] == [{"line": 0, "start": 11, "end": 22}]
+
+
+@pytest.mark.parametrize(("tells_copied", "written"), [(True, [{"line": 0, "start": 11, "end": 14}]), (False, None)])
+async def test_what_the_model_wrote_itself_is_told_if_the_engine_says_it(
+    ed: Editor, engine: StubEngine, tells_copied: bool, written: list[dict[str, int]] | None
+) -> None:
+    uri = ed.open("s = '😀' + one + three\n")
+    engine.pieces = ["```\n", "s = '😀' + ", "two", " + three\n", "```\n"]
+    engine.tells_copied = tells_copied
+    (hunk,) = (await ed.rewrite(uri, 0, 1))["hunks"]
+    assert hunk["written"] == written

@@ -24,6 +24,7 @@ async def test_a_rewrite_is_proposed_then_applied_as_one_versioned_edit(ed: Edit
     assert (hunk["id"], hunk["range"]) == (0, lines(4, 5))
     assert (hunk["oldText"], hunk["newText"]) == ("def two():\n", "def two() -> int:\n")
     assert (hunk["removed"], hunk["added"]) == ([], [{"line": 0, "start": 9, "end": 16}])
+    assert hunk["written"] == [{"line": 0, "start": 0, "end": 17}]
     assert result["stats"]["tokens"] == 4
     assert result["stats"]["tokensPerSecond"] == 8
     assert ed.text(uri) == CODE and not ed.edits

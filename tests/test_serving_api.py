@@ -172,10 +172,10 @@ def test_a_stream_tells_prefill_copies_and_cost() -> None:
         events = events_of(post(endpoint, stream=True))
     told = [event["stet"] for event in events if "stet" in event]
     assert told[:4] == [
-        {"n_tokens": 0, "n_copied": 0, "n_prefilled": 10},
-        {"n_tokens": 0, "n_copied": 0, "n_prefilled": 20},
-        {"n_tokens": 1, "n_copied": 1, "n_prefilled": 0},
-        {"n_tokens": 1, "n_copied": 1, "n_prefilled": 0},
+        {"n_tokens": 0, "n_copied": 0, "n_prefilled": 10, "copied": []},
+        {"n_tokens": 0, "n_copied": 0, "n_prefilled": 20, "copied": []},
+        {"n_tokens": 1, "n_copied": 1, "n_prefilled": 0, "copied": [[0, 1]]},
+        {"n_tokens": 1, "n_copied": 1, "n_prefilled": 0, "copied": [[0, 1]]},
     ]
     assert told[-1]["stats"]["n_passes"] == 2
     assert not any("usage" in event for event in events)

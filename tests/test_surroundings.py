@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from provenance import check_written, says
 
 from lsp_server.documents import Snapshot
 from lsp_server.edits import apply_hunks
@@ -43,11 +44,12 @@ def written(answer: str, first: int, last: int, text: str = FILE) -> tuple[str, 
     writing = Writing(prompt)
     seen: list[object] = []
     for line in [f"{prompt.fence}\n", *answer.splitlines(keepends=True), f"{prompt.fence}\n"]:
-        writing.take(Event("writing", line))
+        writing.take(says(line))
         assert writing.hunks[: len(seen)] == seen, "a hunk that is final was changed"
         seen = [*writing.hunks]
     writing.take(Event("end", finish_reason="stop"))
     assert writing.hunks[: len(seen)] == seen
+    check_written([line for hunk in writing.hunks for line in hunk.new_lines], snapshot.lines)
     new = apply_hunks(snapshot.lines[first:last], writing.hunks)
     return "".join([*snapshot.lines[:first], *new, *snapshot.lines[last:]]), [each.code for each in writing.warnings]
 

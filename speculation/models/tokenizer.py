@@ -6,6 +6,7 @@ consists of, so nothing in a buffer can end a message or start another one.
 
 import re
 import secrets
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,25 +88,56 @@ class TextStream:
         self._tokenizer = tokenizer
         self._context: list[int] = []
         self._pending: list[int] = []
+        self._n_out = 0
+        """Characters of the pending tokens that came out already."""
 
     def push(self, token_ids: Sequence[int]) -> str:
         """The text that these tokens complete."""
         self._pending += token_ids
         text = self._text()
-        if text.endswith(HALF_CHARACTER):
-            return ""
-        self._context = (self._context + self._pending)[-N_CONTEXT:]
-        self._pending = []
-        return text
+        whole = text.rstrip(HALF_CHARACTER)
+        new = whole[self._n_out :]
+        self._n_out = len(whole)
+        if whole == text:
+            self._context = (self._context + self._pending)[-N_CONTEXT:]
+            self._pending, self._n_out = [], 0
+        return new
 
     def flush(self) -> str:
         """What is left at the end; a character that was never completed comes as U+FFFD."""
-        text, self._pending = self._text(), []
+        text = self._text()[self._n_out :]
+        self._pending, self._n_out = [], 0
         return text
 
     def _text(self) -> str:
         before = self._tokenizer.decode(self._context)
         return self._tokenizer.decode(self._context + self._pending)[len(before) :]
+
+
+class Origins:
+    """Which characters were copied, for a text that comes in runs of tokens and goes out in other pieces."""
+
+    def __init__(self) -> None:
+        self._runs: deque[tuple[int, bool]] = deque()
+
+    def add(self, n_chars: int, is_copied: bool) -> None:
+        """So many more characters came in."""
+        self._runs.append((n_chars, is_copied))
+
+    def take(self, n_chars: int) -> tuple[tuple[int, int], ...]:
+        """The spans that were copied of the next characters."""
+        spans: list[tuple[int, int]] = []
+        at = 0
+        while at < n_chars:
+            n_run, is_copied = self._runs.popleft()
+            end = min(n_chars, at + n_run)
+            if n_run > end - at:
+                self._runs.appendleft((n_run - (end - at), is_copied))
+            if is_copied and end > at:
+                start = spans.pop()[0] if spans and spans[-1][1] == at else at
+                spans.append((start, end))
+            at = end
+        return tuple(spans)
 
 
 class StopTexts:

@@ -51,7 +51,7 @@ class Answer:
         """One chunk as an event; an empty delta where it has no text (prefill, or half a character)."""
         delta = {"content": chunk.text} if chunk.text else {}
         counts = {"n_tokens": len(chunk.token_ids), "n_copied": chunk.n_copied, "n_prefilled": chunk.n_prefilled}
-        return self._event(delta, stet=counts)
+        return self._event(delta, stet={**counts, "copied": chunk.copied})
 
     def last_event(self) -> str:
         """Why it ended and what it cost."""

@@ -28,15 +28,24 @@ def count(**by: int) -> None:
             counts[name] += n
 
 
-def answer_to(request: dict[str, Any]) -> tuple[list[str], float]:
-    """The passes of an answer, and how long one takes."""
+def answer_to(request: dict[str, Any]) -> tuple[list[str], list[str], float]:
+    """The passes of an answer, the words in it that are new, and how long a pass takes."""
     instruction = request["messages"][-1]["content"]
     text = request["prediction"]["content"]
     if "firmly" in instruction and request["temperature"] == 0:
         instruction = ""
-    for old, new in re.findall(r"s/([^/\n]+)/([^/\n]*)/", instruction):
+    changes = re.findall(r"s/([^/\n]+)/([^/\n]*)/", instruction)
+    for old, new in changes:
         text = re.sub(rf"\b{old}\b", new, text)
-    return text.splitlines(keepends=True), SLOW_S if "slowly" in instruction else FAST_S
+    words = [new for _, new in changes if new]
+    return text.splitlines(keepends=True), words, SLOW_S if "slowly" in instruction else FAST_S
+
+
+def copied(text: str, words: list[str]) -> list[list[int]]:
+    """The spans of a text around words."""
+    places = re.finditer("|".join(map(re.escape, words)), text) if words else ()
+    borders = [0, *(border for place in places for border in place.span()), len(text)]
+    return [list(span) for span in zip(borders[::2], borders[1::2], strict=True) if span[0] < span[1]]
 
 
 class Engine(BaseHTTPRequestHandler):
@@ -63,7 +72,7 @@ class Engine(BaseHTTPRequestHandler):
         finally:
             count(n_active=-1)
 
-    def stream(self, passes: list[str], pass_s: float) -> None:
+    def stream(self, passes: list[str], words: list[str], pass_s: float) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -71,7 +80,8 @@ class Engine(BaseHTTPRequestHandler):
             time.sleep(pass_s)
             self.check_client()
             count(n_passes=1)
-            self.send_event({"content": text}, None, {"n_tokens": 4, "n_copied": 3, "n_prefilled": 0})
+            counts = {"n_tokens": 4, "n_copied": 3, "n_prefilled": 0}
+            self.send_event({"content": text}, None, {**counts, "copied": copied(text, words)})
         n = 4 * len(passes)
         stats = {"n_prompt": 100, "n_cached": 0, "n_tokens": n, "n_passes": len(passes), "n_copied": 3 * len(passes)}
         self.send_event({}, "stop", {"stats": {**stats, "prefill_s": 0.1, "decode_s": 1.0}})
