@@ -231,7 +231,7 @@ class Engine:
             yield Chunk(
                 text=text,
                 token_ids=step.token_ids,
-                n_copied=sum(is_copied),
+                n_copied=_n_copied(step),
                 copied=origins.take(len(text)),
                 finish_reason=finish_reason,
                 stats=stats if finish_reason else None,
@@ -299,10 +299,22 @@ def _models_of(config: EngineConfig) -> tuple[str, str | None]:
 
 
 def _is_copied(step: Step) -> list[bool]:
-    """Of each token that came out: whether it was copied, rather than written by the target or the small LM."""
+    """Of each token that came out: whether it was copied, rather than written by the target or the small LM.
+
+    A token that one of them wrote just as the copy before it goes on brings nothing new: it counts as copied.
+    """
+    flags: list[bool] = []
+    goes_on = None
+    for part, n_accepted, _ in step.draft.judged(step.n_accepted, len(step.token_ids)):
+        flags += [part.source != "lm" or token == goes_on for token in part.token_ids[:n_accepted]]
+        if n_accepted:
+            goes_on = part.goes_on if n_accepted == len(part.token_ids) else None
+    return flags + [token == goes_on for token in step.token_ids[len(flags) :]]
+
+
+def _n_copied(step: Step) -> int:
     judged = step.draft.judged(step.n_accepted, len(step.token_ids))
-    drafted = [part.source != "lm" for part, n_accepted, _ in judged for _ in range(n_accepted)]
-    return drafted + [False] * (len(step.token_ids) - len(drafted))
+    return sum(n_accepted for part, n_accepted, _ in judged if part.source != "lm")
 
 
 def _counted(stats: Stats, step: Step) -> Stats:
@@ -319,7 +331,7 @@ def _counted(stats: Stats, step: Step) -> Stats:
         stats,
         n_tokens=stats.n_tokens + len(step.token_ids),
         n_passes=stats.n_passes + 1,
-        n_copied=stats.n_copied + sum(_is_copied(step)),
+        n_copied=stats.n_copied + _n_copied(step),
         target_s=stats.target_s + step.target_s,
         draft_s=stats.draft_s + step.draft_s,
         sources=sources,

@@ -4,7 +4,7 @@ Knows no tokenizer, no torch and no file. p is the target's distribution, q the 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from speculation.errors import ConfigError
@@ -62,6 +62,12 @@ class Draft:
     """Per token its distribution; None, or an empty tuple, is a point mass on the token itself."""
     parts: tuple["Draft", ...] = ()
     """What a mixed draft was put together from, in order; empty for a draft from one source."""
+    goes_on: int | None = field(default=None, compare=False)
+    """The token that its source has next, where the draft was cut."""
+
+    def cut(self, n: int) -> "Draft":
+        """Its first n tokens, of a draft that has no q."""
+        return replace(self, token_ids=self.token_ids[:n], goes_on=next(iter(self.token_ids[n:]), None))
 
     @classmethod
     def mixed(cls, parts: Sequence["Draft"]) -> "Draft":

@@ -37,7 +37,7 @@ def check_written(lines: Sequence[str], known: Iterable[str], wrote: Wrote = is_
         assert all(start < end <= len(line) for start, end in spans) and spans == sorted(spans), (line, spans)
         assert all(line[start:end].strip() == line[start:end] for start, end in spans), (line, spans)
         if isinstance(line, Traced):
-            marked = [at for span in spans for at in range(*span) if not line[at].isspace()]
-            assert marked == [at for at, char in enumerate(line) if not char.isspace() and wrote(char)], (line, spans)
+            marked = [at for span in spans for at in range(*span) if bare(line[at])]
+            assert marked == [at for at, char in enumerate(line) if bare(char) and wrote(char)], (line, spans)
         else:
             assert bare(line) in there, f"{line!r} doesn't know where it came from"

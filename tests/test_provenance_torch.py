@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_engine import CODE, config, decoded
 
-from speculation.engine import Engine
+from speculation.engine import Engine, _is_copied
 from speculation.models.tokenizer import TextStream
 from speculation.types import Chunk, Draft, Stats, Step
 
@@ -69,3 +69,27 @@ def said(chunk: Chunk) -> str:
 
 def test_an_answer_of_plain_decoding_is_written(engine: Engine) -> None:
     assert not any(chunk.copied for chunk in engine.generate(prompt=CODE, max_new_tokens=20, draft=False))
+
+
+COPY = Draft((1, 2, 3), "copy").cut(2)
+
+
+@pytest.mark.parametrize(
+    ("parts", "n_accepted", "next_token", "copied"),
+    [
+        ([COPY], 2, 3, [True, True, True]),
+        ([COPY], 2, 9, [True, True, False]),
+        ([COPY], 1, 3, [True, False]),
+        ([COPY, Draft((3,), "lm")], 3, 9, [True, True, True, False]),
+        ([COPY, Draft((8,), "lm")], 3, 3, [True, True, False, False]),
+        ([COPY, Draft((8,), "lm")], 2, 3, [True, True, True]),
+        ([Draft((5,), "lm"), COPY], 3, 3, [False, True, True, True]),
+        ([], 0, 3, [False]),
+    ],
+)
+def test_a_token_written_as_the_copy_before_it_goes_on_counts_as_copied(
+    parts: list[Draft], n_accepted: int, next_token: int, copied: list[bool]
+) -> None:
+    draft = Draft.mixed(parts)
+    step = Step(draft, n_accepted, (*draft.token_ids[:n_accepted], next_token), 0.1, 0.0)
+    assert _is_copied(step) == copied

@@ -5,7 +5,6 @@ source is scored on every pass against the tokens that came out, used or not (fu
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from speculation.drafters.lm import Copier, SmallLM, SmallLMFailed, Stages
@@ -55,7 +54,7 @@ class DraftChain:
         draft = self._acceptance.surest(self._proposals)
         alphas = self._acceptance.alphas(draft.source, draft.match_len, min(n_max, len(draft.token_ids)))
         copied = best_bet(alphas, self._cost)
-        return replace(draft, token_ids=draft.token_ids[: copied.gamma]) if copied.gamma else Draft()
+        return draft.cut(copied.gamma) if copied.gamma else Draft()
 
     def observe(self, draft: Draft, n_accepted: int, token_ids: Sequence[int]) -> None:
         """Learn from a pass: the draft used, how much of it was kept, and all that came out."""

@@ -21,7 +21,7 @@ would make its q a lie.
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
@@ -122,13 +122,13 @@ class Stages:
             saved_s = self._cost(1) * (survival * trust * self._word_alpha) ** CAUTION
             if by_target.seconds - self._cost(n + 1) <= by_small.seconds + to_check_s - saved_s:
                 if parts and by_target.gamma:
-                    parts.append(Draft(copy.token_ids[: by_target.gamma], copy.source, copy.match_len))
+                    parts.append(copy.cut(by_target.gamma))
                 break
             written = self._small.write(text, copy.token_ids[: min(by_small.gamma, n_max - n - 1)])
             n_behind = 0
             kept, word = written.token_ids[:-1], written.token_ids[-1]
             if kept:
-                parts.append(Draft(kept, "checked", copy.match_len, written.q[:-1]))
+                parts.append(replace(copy.cut(len(kept)), source="checked", q=written.q[:-1]))
                 survival *= prod(self._acceptance.alphas("checked", copy.match_len, len(kept)))
             bucket = BUCKET_EDGES[bisect_right(ENTROPY_EDGES, written.entropy)]
             parts.append(Draft((word,), "lm", bucket, written.q[-1:]))
