@@ -41,10 +41,12 @@ class Model:
 
     def __init__(self, story: "Story") -> None:
         self.story = story
+        self.shown = ""
         self.answer = ""
 
     async def complete(self, request: Request) -> AsyncIterator[Event]:
         fence, *shown, _ = request.prediction.splitlines(keepends=True)
+        self.shown = "".join(shown)
         self.answer = self.story.edited(shown)
         yield Event("writing", f"{fence}{self.answer}```\n", n_tokens=1)
         yield Event("end", finish_reason="stop")
@@ -64,6 +66,8 @@ class Story:
         body = "".join(self.line() for _ in range(2 + self.number(6)))
         self.session.documents.open("u", 1, (HEAD + body + TAIL).replace("\n", newline), "python")
         self.n_jobs = 0
+        self.asked: dict[str, tuple[str, str]] = {}
+        """The document when a job was asked for, and what the model was shown."""
 
     def number(self, n: int) -> int:
         return next(self.numbers, 0) % n
@@ -99,11 +103,18 @@ class Story:
         self.n_jobs += 1
         given = {"textDocument": {"uri": "u"}, "jobId": f"job {self.n_jobs - 1}", **params}
         before, text = self.standing(), self.text
+        base = self.session.jobs.get(params.get("alternativeTo") or params.get("refines") or "")
+        proposed = base.text_with(base.hunks) if base else ""
         job, request = start_job(self.session, Params.of(given))
         start, end = job.passage.start, job.passage.end
         shown = job.text_with(job.shown)
         result = await run_job(self.session, job, request, lambda job: None)
         assert self.text == text
+        self.asked[job.id] = text, self.model.shown
+        if "refines" in params:
+            assert self.model.shown.strip("\n") == proposed.replace("\r\n", "\n").strip("\n")
+        elif base and self.asked[base.id][0] == text:
+            assert self.model.shown == self.asked[base.id][1]
         written = self.model.answer.strip("\n").replace("\n", self.newline)
         if result["status"] == "proposed":
             assert result["newText"].strip("\r\n") == written
