@@ -20,6 +20,8 @@ REFUSED_S = 1.0
 LINGER_S = 0.3
 """How long to wait for the rest when an edit may come in parts."""
 TRIES = 5
+UNSEEN = "the editor said it applied the edit, but the text hasn't changed; accept again"
+OTHERWISE = "the editor said it applied the edit, but the text has changed otherwise; accept again"
 
 Apply = Callable[[lsp.ApplyWorkspaceEditParams], Awaitable[lsp.ApplyWorkspaceEditResult]]
 
@@ -82,7 +84,7 @@ async def _apply(session: Session, apply: Apply, job: Job, hunks: list[Hunk]) ->
     )
     expected = job.expect(hunks)
     is_said = False
-    refusal = "the editor said it applied the edit, but the text hasn't changed so; accept again"
+    refusal = UNSEEN
     try:
         answer = await apply(lsp.ApplyWorkspaceEditParams(lsp.WorkspaceEdit(document_changes=[edit])))
         is_said = answer.applied
@@ -90,6 +92,7 @@ async def _apply(session: Session, apply: Apply, job: Job, hunks: list[Hunk]) ->
             refusal = answer.failure_reason or "the editor refused the edit"
         await _change(expected, CONFIRM_S if is_said else REFUSED_S)
         if is_said and expected.news.is_set() and not expected.is_applied:
+            refusal = OTHERWISE
             # Perhaps it comes in parts. Then the next change: the editor is least likely to be ahead of us just then.
             await asyncio.sleep(LINGER_S)
             if not expected.is_applied:

@@ -6,8 +6,9 @@ Passes everything on to the server object; decides nothing about rewrites.
 import json
 import logging
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from itertools import count
 from typing import Any, cast
 
 from lsprotocol import types as lsp
@@ -27,6 +28,8 @@ from lsp_server.session import Session
 from speculation.errors import StetError
 
 OURS = "stet/"
+FIRST_ID = 2**30
+"""Of our requests: pygls keeps them in one table with the client's, who count from 0 or 1."""
 NOT_JSON = (ValueError, RecursionError)
 """What json.loads raises: no JSON, no UTF-8, or nested too deeply."""
 SYNC = (lsp.TEXT_DOCUMENT_DID_OPEN, lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.TEXT_DOCUMENT_DID_CLOSE)
@@ -42,6 +45,13 @@ class StetProtocol(LanguageServerProtocol):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.session = Session(notify=self.notify)
+        self._ids = count(FIRST_ID)
+
+    def send_request(
+        self, method: str, params: Any = None, callback: Callable[[Any], None] | None = None, msg_id: Any = None
+    ) -> "Future[Any]":
+        """Ask the client. By a number: Vim's lsp plugin and old Kates can't answer an id like pygls's, a UUID."""
+        return super().send_request(method, params, callback, next(self._ids) if msg_id is None else msg_id)
 
     def receive(self, body: bytes) -> None:
         """Act on a message. What is none is refused; whatever it is, the next one will be read."""

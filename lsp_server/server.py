@@ -14,7 +14,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInva
 from pygls.lsp.server import LanguageServer
 
 from lsp_server import code_actions, wire, workdone
-from lsp_server.accept import accept
+from lsp_server.accept import UNSEEN, accept
 from lsp_server.confirm import confirmed
 from lsp_server.jobs import Cancelled
 from lsp_server.params import Params
@@ -198,6 +198,9 @@ async def run_command(server: StetServer, given: lsp.ExecuteCommandParams) -> di
         return {"status": "failed", "applied": False}
     if not answer["applied"]:
         reject(server.session, result["jobId"])
+        if answer["message"] == UNSEEN:
+            # An editor that waits for our answer, as Emacs does, tells of its changes only then.
+            return {"status": "proposed", "applied": True}
         server.show(lsp.MessageType.Error, f"Stet: {answer['message']}")
     return {"status": "proposed", "applied": answer["applied"]}
 

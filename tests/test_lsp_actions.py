@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from lsp_editor import CODE, NEW_TWO, Editor, ed, editor, engine, fails, folder, lines
 from lsprotocol import types as t
+from raw_lsp import TWO, URI, RawServer
 from stub_engine import StubEngine
 
 from lsp_server.prompts import AGAIN
@@ -139,3 +140,34 @@ async def test_a_client_that_can_not_ask_says_that_nothing_changed(ed: Editor, e
     answer = await ed.request("workspace/executeCommand", command(uri))
     assert answer == {"status": "unchanged", "applied": False}
     assert [shown.message for shown in ed.client.messages] == ["Stet: nothing to change here"]
+
+
+async def test_an_editor_that_tells_of_the_change_after_the_answer_hears_of_no_failure(
+    ed: Editor, engine: StubEngine
+) -> None:
+    """As Emacs does, which waits for the answer."""
+    uri = ed.open(CODE)
+    engine.answer(NEW_TWO)
+    ed.skips_edits = True
+    (action,) = await raw_actions(ed, uri, diagnostics=[PROBLEM], only=["quickfix"])
+    answer = await ed.request("workspace/executeCommand", action["command"])
+    assert answer == {"status": "proposed", "applied": True}
+    assert len(ed.edits) == 1 and not ed.client.messages
+
+
+async def test_requests_are_numbered_and_a_choice_without_a_title_is_none(folder: Path, engine: StubEngine) -> None:
+    """Vim's lsp plugin can't answer ids that are no numbers, and Kate answers {} where nothing was chosen."""
+    engine.answer(CODE)
+    server = RawServer(folder)
+    try:
+        server.reply = lambda request: {"result": {}}
+        await asyncio.to_thread(server.initialize)
+        server.open()
+        argument = {"textDocument": {"uri": URI}, "range": TWO, "instruction": "do it"}
+        command = {"command": "stet.rewrite", "arguments": [argument]}
+        answer = await asyncio.to_thread(server.ask, "workspace/executeCommand", command)
+        assert answer["result"] == {"status": "unchanged", "applied": False}
+        (asked,) = [each for each in server.received if each.get("method") == "window/showMessageRequest"]
+        assert type(asked["id"]) is int
+    finally:
+        server.end()
