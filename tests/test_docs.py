@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,34 @@ def test_every_neovim_command_in_the_readme_is_defined() -> None:
     plugin = (ROOT / "editors/nvim/plugin/stet.lua").read_text("utf-8")
     for name in set(re.findall(r":(Stet\w*)", README)):
         assert f"'{name}'" in plugin
+
+
+def test_every_configuration_for_other_editors_is_well_formed_and_starts_the_server() -> None:
+    blocks = re.findall(r"```(toml|json|elisp)\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), flags=re.S)
+    toml, elisp, *_, zed, kate = [code for _, code in blocks]
+    helix = tomllib.loads(toml)
+    assert helix["language"][0]["language-servers"][-1] == "stet"
+    server, lent = helix["language-server"]["stet"], json.loads(zed)["lsp"]["pylsp"]
+    started = re.search(r'\. \("(stet)" "(.*?)"\)', elisp)
+    assert started
+    for command in (
+        [server["command"], *server["args"]],
+        list(started.groups()),
+        [Path(lent["binary"]["path"]).name, *lent["binary"]["arguments"]],
+        json.loads(kate)["servers"]["python"]["command"],
+    ):
+        assert command[0] == "stet"
+        check_parses(command[1:])
+    settings = (
+        server["config"],
+        lent["initialization_options"],
+        json.loads(kate)["servers"]["python"]["initializationOptions"],
+    )
+    assert all(set(each) <= set(KEYS) for each in settings)
+    for kind, code in blocks:
+        if kind == "elisp":
+            code = re.sub(r'"(?:\\.|[^"])*"', "", code)
+            assert code.count("(") == code.count(")") and code.count("[") == code.count("]")
 
 
 MANIFEST = json.loads((ROOT / "editors/vscode/package.json").read_text("utf-8"))
