@@ -163,6 +163,24 @@ class Job:
             self._words[hunk.id] = changed_words(self.lines[hunk.first : hunk.last], hunk.new_lines)
         return self._words[hunk.id]
 
+    def written(self, hunk: Hunk) -> list[Part] | None:
+        """The parts of its new lines that the model wrote itself; None if the engine doesn't say.
+
+        Of a refinement all that is not the document's: what the model copied there, it wrote before.
+        """
+        written = self.writing.written(hunk)
+        if written is None or not self.shown:
+            return written
+        within = self.words(hunk)[1]
+        known = {*self.lines, *(hunk.new_lines[part.line] for part in within)}
+        whole = [
+            Part(number, len(line) - len(line.lstrip()), len(line.rstrip()))
+            for number, line in enumerate(hunk.new_lines)
+            if line not in known and line.strip()
+        ]
+        told = {part.line for part in (*within, *whole)}
+        return sorted([*within, *whole, *(part for part in written if part.line not in told)])
+
     def text_with(self, hunks: Sequence[Hunk]) -> str:
         """The passage as it is, with these hunks applied."""
         begin = self.passage.start

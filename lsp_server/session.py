@@ -113,7 +113,7 @@ class Session:
 
     def _hunk_json(self, job: Job, hunk: Hunk, start: int, end: int) -> dict[str, Any]:
         removed, added = job.words(hunk)
-        written = job.writing.written(hunk)
+        written = job.written(hunk)
         starts = [start + at - job.starts[hunk.first] for at in job.starts[hunk.first : hunk.last]]
         return {
             "id": hunk.id,

@@ -263,6 +263,20 @@ async def test_an_indented_part_is_shown_as_the_model_knows_it(ed: Editor, engin
     assert result["newText"] == '\tdef uno(self) -> int:\r\n\t\t"""```"""\r\n\t\treturn 1\r\n'
 
 
+async def test_what_a_refinement_copies_from_the_proposal_is_the_model_s_all_the_same(
+    ed: Editor, engine: StubEngine
+) -> None:
+    uri = ed.open(CODE)
+    engine.answer("def two() -> int:\n    # Why.\n    return 2\n")
+    await ed.rewrite(uri, 4, 6)
+    engine.answer("def two() -> int:\n    # Why.\n    return 3\n")
+    result = await version(ed, uri, "more", refines="job", instruction="3")
+    written = [hunk["written"] for hunk in result["hunks"]]
+    assert written == [
+        [{"line": 0, "start": 9, "end": 16}, {"line": 1, "start": 4, "end": 10}, {"line": 2, "start": 11, "end": 12}]
+    ]
+
+
 async def test_prepare_reads_the_proposal_before_the_words_are_known(ed: Editor, engine: StubEngine) -> None:
     uri = await two(ed, engine)
     params = {"textDocument": {"uri": uri}, "refines": "other"}
