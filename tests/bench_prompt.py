@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
-from lsp_server.documents import Snapshot
+from lsp_server.documents import Edit, Snapshot, common_prefix
 from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Event
 from lsp_server.guards import BadAnswer
-from lsp_server.prompts import SYSTEM, Prompt, build_prompt, task_text
-from lsp_server.scopes import lines_region
+from lsp_server.prompts import HOLE, SYSTEM, Prompt, build_prompt, task_text
+from lsp_server.scopes import Region, find_region, lines_region
 from lsp_server.writing import Writing
 from speculation import Engine
 from speculation.config import EngineConfig
@@ -77,6 +77,13 @@ def instruction_first(prompt: Prompt) -> Messages:
     return chat(SYSTEM, f"Instruction: {task}\n\n{code}{wanted}")
 
 
+def alone(prompt: Prompt) -> Messages:
+    """Without the file around the code to edit."""
+    path, _, rest = prompt.messages[1]["content"].partition("\n\nThe rest of the file")
+    code = rest.rpartition(f"The code to edit, which stands at {HOLE}")[2]
+    return chat(SYSTEM, f"{path}\n\nThe code to edit{code}" if rest else path)
+
+
 def twice(prompt: Prompt) -> Messages:
     code, task, wanted = parts(prompt)
     return chat(SYSTEM, f"Instruction: {task}\n\n{code}Once more the instruction: {task}\n\n{wanted}")
@@ -92,16 +99,36 @@ LAYOUTS: dict[str, Callable[[Prompt], Messages]] = {
     "rules and example": lambda prompt: chat(RULES, *EXAMPLE, prompt.messages[1]["content"]),
     "instruction first": instruction_first,
     "twice": twice,
+    "alone": alone,
 }
 """What is asked, from the prompt as lsp_server.prompts makes it. "again" is that for an answer that changed nothing."""
 
 
-def make_prompt(task: Task, *, again: bool = False) -> Prompt:
-    """The prompt for a whole file."""
+def changed_block(task: Task) -> tuple[Snapshot, Region]:
+    """The block around the first line that the task changes, as a cursor there would stand for it."""
+    snapshot = whole_file(task)[0]
+    at = common_prefix(task["before"], task["after"])
+    return snapshot, find_region(snapshot, at, at)
+
+
+def whole_file(task: Task) -> tuple[Snapshot, Region]:
     language = task["language"]
     snapshot = Snapshot(f"file:///{task['path']}", 0, task["before"], IDS.get(language, language.lower()))
+    return snapshot, lines_region(snapshot, 0, len(snapshot.lines))
+
+
+def is_enough(task: Task) -> bool:
+    """Whether the block is a part of the file, and all that the task changes is in it."""
+    before, after = task["before"], task["after"]
+    region = changed_block(task)[1]
+    is_part = before[: region.start].strip() or before[region.end :].strip()
+    return bool(is_part) and after.startswith(before[: region.start]) and after.endswith(before[region.end :])
+
+
+def make_prompt(task: Task, *, again: bool = False) -> Prompt:
+    snapshot, region = changed_block(task) if task.get("block") else whole_file(task)
     words = task_text(task["instruction"], None, (), snapshot, again=again)
-    return build_prompt(snapshot, lines_region(snapshot, 0, len(snapshot.lines)), words, task["path"])
+    return build_prompt(snapshot, region, words, task["path"])
 
 
 def ask(engine: Engine, prompt: Prompt) -> dict[str, Any]:
@@ -131,7 +158,8 @@ def judge(task: Task, answer: dict[str, Any], check: Callable[[Task, str], tuple
         return f"refused: {error}"
     if not writing.hunks:
         return "unchanged"
-    return "passed" if check(task, "".join(apply_hunks(prompt.form.lines, writing.hunks)))[0] else "failed"
+    new = Edit(prompt.region.start, prompt.region.end, "".join(apply_hunks(prompt.form.lines, writing.hunks)))
+    return "passed" if check(task, new.apply(task["before"]))[0] else "failed"
 
 
 def table(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> Iterator[str]:
@@ -167,13 +195,13 @@ def load_check(path: Path) -> Callable[[Task, str], tuple[bool | None, str]]:
     return module.check
 
 
-def choose(files: Sequence[Path], limit: int, max_chars: int) -> list[Task]:
-    """Short tasks with tests, as many of each file as there is room for."""
+def choose(files: Sequence[Path], limit: int, max_chars: int, *, block: bool) -> list[Task]:
+    """Short tasks with tests, as many of each file as there is room for; block: those that change one block only."""
     per_file = []
     for file in files:
         tasks = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
         short = [task for task in tasks if task.get("tests") and len(task["before"] + task["after"]) <= max_chars]
-        per_file.append(short)
+        per_file.append([task | {"block": True} for task in short if is_enough(task)] if block else short)
     in_turn = [task for n in range(max(map(len, per_file))) for tasks in per_file for task in tasks[n : n + 1]]
     return in_turn[:limit]
 
@@ -185,6 +213,7 @@ def choose(files: Sequence[Path], limit: int, max_chars: int) -> list[Task]:
 @click.option("--model", default="tiny", show_default=True)
 @click.option("--layouts", default=",".join(LAYOUTS), show_default=True)
 @click.option("--again", is_flag=True, help="Only tasks that `now` left unchanged, asked once more in firmer words.")
+@click.option("--block", is_flag=True, help="Edit the block that changes, not the whole file.")
 @click.option("--limit", default=40, show_default=True)
 @click.option("--max-chars", default=1200, show_default=True, help="Of before and after together.")
 def main(
@@ -194,6 +223,7 @@ def main(
     model: str,
     layouts: str,
     again: bool,
+    block: bool,
     limit: int,
     max_chars: int,
 ) -> None:
@@ -204,7 +234,7 @@ def main(
     done = {(row["id"], row["layout"]): row for row in rows}
     engine = Engine.open(EngineConfig(model=model, small_lm="none", database=None))
     with out.open("a", encoding="utf-8") as sink:
-        for number, task in enumerate(choose(files, limit, max_chars), start=1):
+        for number, task in enumerate(choose(files, limit, max_chars, block=block), start=1):
             for name in names:
                 before = done.get((task["id"], "now"))
                 if (task["id"], name) in done or (again and (before is None or before["verdict"] != "unchanged")):
