@@ -21,6 +21,7 @@ from speculation.errors import ConfigError, ContextTooLong, ModelError, is_out_o
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
 from speculation.models.loading import choose_device, context_length, load_model, load_small_lm, machine_name, resolve
+from speculation.models.seq2seq import following
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.tokenizer import Origins, StopTexts, TextStream, Tokenizer
 from speculation.models.verify import TorchTarget
@@ -39,7 +40,7 @@ class Engine:
         folder = resolve(target_ref, config.models_dir)
         self._config = config
         self._tokenizer = Tokenizer(folder)
-        self.target = CachedLM(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
+        self.target = following(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
         self.small = self._open_small(small_ref) if small_ref else None
         self.info = EngineInfo(
             model=target_ref,
@@ -109,8 +110,8 @@ class Engine:
         if max_new_tokens is not None and max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
         n_max = min(n_room, max_new_tokens or n_room)
-        small = self._small_lm(sampling) if draft and small_lm else None
-        if small and not pays_to_read(small, prompt_ids, len(source_ids), self._cost.seconds):
+        small = self._small_lm(sampling, prompt_ids) if draft and small_lm else None
+        if small and not pays_to_read(small, self.target.begin(prompt_ids), len(source_ids), self._cost.seconds):
             small = None
         return self._generate(prompt_ids, source_ids, file_type, draft, small, sampling, n_max, stop)
 
@@ -120,7 +121,7 @@ class Engine:
         """Put the prompt into the KV cache and write nothing, so that a request which begins like it starts at once."""
         prompt_ids = self._encode_prompt(messages, prompt)
         self._room(len(prompt_ids), 0)
-        small = self._small_lm(Sampling()) if small_lm else None
+        small = self._small_lm(Sampling(), prompt_ids) if small_lm else None
         # Where it never pays to have it read, it never does.
         return self._prefill(prompt_ids, small if small and 2 * small.pass_s(1) < self._cost.seconds(1) else None)
 
@@ -138,21 +139,24 @@ class Engine:
 
     def _prefill(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Iterator[Chunk]:
         with self._freeing_memory():
-            stats = yield from self._read(prompt_ids, small)
+            stats, _ = yield from self._read(prompt_ids, small)
         yield Chunk(n_prefilled=len(prompt_ids), finish_reason="stop", stats=stats)
 
-    def _read(self, prompt_ids: list[int], small: TorchSmallLM | None) -> Generator[Chunk, None, Stats]:
-        """Put the prompt, all but its last token, into the KV caches."""
+    def _read(
+        self, prompt_ids: list[int], small: TorchSmallLM | None
+    ) -> Generator[Chunk, None, tuple[Stats, CachedLM]]:
+        """Put the prompt, all but its last token, into the KV caches; gives whom to ask about answers to it."""
         started = time.perf_counter()
         n_cached = None
-        for n_held in self.target.prefill(prompt_ids[:-1]):
+        lm, prefix = self.target.reading(prompt_ids), self.target.begin(prompt_ids)
+        for n_held in lm.prefill(prefix[:-1]):
             n_cached = n_held if n_cached is None else n_cached
             yield Chunk(n_prefilled=n_held)
         with suppress(SmallLMFailed):
-            for _ in small.prefill(prompt_ids) if small else ():
+            for _ in small.prefill(prefix) if small else ():
                 yield Chunk(n_prefilled=len(prompt_ids))
         prefill_s = time.perf_counter() - started
-        return Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s)
+        return Stats(n_prompt=len(prompt_ids), n_cached=n_cached or 0, prefill_s=prefill_s), lm
 
     @contextmanager
     def _freeing_memory(self) -> Iterator[None]:
@@ -166,10 +170,10 @@ class Engine:
                     self.small.forget()
             raise
 
-    def _small_lm(self, sampling: Sampling) -> TorchSmallLM | None:
+    def _small_lm(self, sampling: Sampling, prompt_ids: list[int]) -> TorchSmallLM | None:
         if self.small is None or self._small_cost is None:
             return None
-        return TorchSmallLM(self.small, sampling, self._small_cost, self.target.n_vocab)
+        return TorchSmallLM(self.small.reading(prompt_ids), sampling, self._small_cost, self.target.n_vocab)
 
     def _generate(
         self,
@@ -193,9 +197,9 @@ class Engine:
             drafts = DraftChain(copying, acceptance, self._cost.seconds, self._config.gamma_max, small)
         try:
             with self._freeing_memory():
-                stats = yield from self._read(prompt_ids, small)
-                target = TorchTarget(self.target, sampling)
-                steps = decode(target, drafts, prompt_ids, max_new_tokens=n_max, stop_ids=self._stop_ids)
+                stats, lm = yield from self._read(prompt_ids, small)
+                prefix = lm.begin(prompt_ids)
+                steps = decode(TorchTarget(lm, sampling), drafts, prefix, max_new_tokens=n_max, stop_ids=self._stop_ids)
                 for chunk in self._chunks(steps, stats, n_max, stop):
                     if small and chunk.stats:
                         chunk = replace(chunk, stats=replace(chunk.stats, n_small_passes=small.n_passes))
@@ -242,9 +246,13 @@ class Engine:
     def _encode_prompt(self, messages: Messages | None, prompt: str | None) -> list[int]:
         if (messages is None) == (prompt is None):
             raise ConfigError("Give either messages or prompt, not both or neither")
-        token_ids = (
-            self._tokenizer.encode(prompt) if prompt is not None else self._tokenizer.encode_chat(messages or ())
-        )
+        if self.target.has_encoder and messages:
+            # Such models know no chat: the encoder reads the texts one after another.
+            prompt = "\n\n".join(message["content"] for message in messages)
+        if prompt is None:
+            token_ids = self._tokenizer.encode_chat(messages or ())
+        else:
+            token_ids = [*self._tokenizer.encode(prompt), *self.target.prompt_end] if prompt else []
         if not token_ids:
             raise ConfigError("The prompt must not be empty")
         return token_ids
@@ -262,13 +270,15 @@ class Engine:
 
     def _open_small(self, ref: str) -> CachedLM:
         folder = resolve(ref, self._config.models_dir)
-        if Tokenizer(folder).vocabulary != self._tokenizer.vocabulary:
+        model = load_small_lm(folder, self._config.device, self._config.dtype)
+        small = following(model, self._config.small_kv_budget_bytes)
+        other = "vocabulary" if Tokenizer(folder).vocabulary != self._tokenizer.vocabulary else "architecture"
+        if other == "vocabulary" or small.has_encoder != self.target.has_encoder:
             raise ModelError(
-                f"{ref} can't draft for this target: its vocabulary is another one. "
+                f"{ref} can't draft for this target: its {other} is another one. "
                 "Choose a small LM of the same family, or --small-lm none."
             )
-        model = load_small_lm(folder, self._config.device, self._config.dtype)
-        return CachedLM(model, self._config.small_kv_budget_bytes)
+        return small
 
     def _pass_times(self, model: str, lm: CachedLM) -> Mapping[int, float]:
         """T(q), measured once per device, model and dtype."""

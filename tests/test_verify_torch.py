@@ -78,6 +78,12 @@ class Fixed:
 
     def forget(self) -> None: ...
 
+    def reading(self, prompt: Sequence[int]) -> Any:
+        return self
+
+    def begin(self, prompt: Sequence[int]) -> list[int]:
+        return list(prompt)
+
     def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
         yield len(prefix)
 

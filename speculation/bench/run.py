@@ -133,8 +133,8 @@ def _differences(engine: Engine, task: Task, prompt: list[int], records: Mapping
         at = next((i for i, (ours, theirs) in pairs if ours != theirs), None)
         difference: dict[str, Any] = {"task": task.id, "method": name, "at": at, "margin": None}
         if at is not None:
-            prefix = [*prompt, *greedy[:at]]
-            difference["margin"] = round(margin(engine.target, prefix, greedy[at], record.token_ids[at]), 4)
+            gap = margin(engine.target, prompt, greedy[:at], greedy[at], record.token_ids[at])
+            difference["margin"] = round(gap, 4)
         found.append(difference)
     return found
 

@@ -68,14 +68,16 @@ class Baselines:
                 max_new_tokens=max_new_tokens,
                 **options,
             )
-            token_ids = tuple(output[0, len(prompt) :].tolist())
+            # A decoder beside an encoder begins with its start token.
+            n_before = 1 if self._target.config.is_encoder_decoder else len(prompt)
+            token_ids = tuple(output[0, n_before:].tolist())
             ended = time.perf_counter()
         return Run(token_ids, ended - started, ended - passes[0], len(passes), len(small_passes))
 
 
-def margin(lm: CachedLM, prefix: Sequence[int], token: int, other: int) -> float:
-    """How much more the model prefers one token to the other after prefix, in logits."""
-    logits = lm.logits(prefix, ())[0].float()
+def margin(lm: CachedLM, prompt: Sequence[int], written: Sequence[int], token: int, other: int) -> float:
+    """How much more the model prefers one token to the other after what it has written, in logits."""
+    logits = lm.reading(prompt).logits([*lm.begin(prompt), *written], ())[0].float()
     return float(logits[token] - logits[other])
 
 

@@ -37,13 +37,15 @@ _clock = count()
 
 @dataclass
 class _Slot:
-    cache: DynamicCache
+    cache: Any
     token_ids: list[int] = field(default_factory=list)
     used: int = field(default_factory=lambda: next(_clock))
 
 
 class CachedLM:
     """Logits of a causal LM after any prefix, at the price of the tokens that are new. Raises ModelError."""
+
+    has_encoder = False
 
     def __init__(self, model: PreTrainedModel, kv_budget_bytes: int) -> None:
         self.model = model
@@ -80,6 +82,19 @@ class CachedLM:
             ids.update([eos] if isinstance(eos, int) else eos or ())
         return frozenset(ids)
 
+    @property
+    def prompt_end(self) -> tuple[int, ...]:
+        """Tokens that must stand behind a prompt of plain text."""
+        return ()
+
+    def reading(self, prompt: Sequence[int]) -> "CachedLM":
+        """Whom to ask about answers to this prompt."""
+        return self
+
+    def begin(self, prompt: Sequence[int]) -> list[int]:
+        """The prefix with which answers to this prompt begin."""
+        return list(prompt)
+
     def n_held(self, prefix: Sequence[int]) -> int:
         """How many tokens of prefix the best cache holds."""
         return max((_shared(slot.token_ids, prefix) for slot in self._slots), default=0)
@@ -115,18 +130,23 @@ class CachedLM:
     def _forward(self, slot: _Slot, token_ids: list[int], n_logits: int) -> torch.Tensor:
         self._make_room(self._budget // self.kv_bytes_per_token - len(token_ids), keep=slot)
         try:
-            output = self.model(
-                input_ids=torch.tensor([token_ids], device=self._device),
-                cache=slot.cache,
-                use_cache=True,
-                logits_to_keep=n_logits,
-            )
+            logits = self._pass(slot.cache, token_ids, n_logits)
         except BaseException:
             # A pass that broke off may have grown some layers and not others.
             self._slots.remove(slot)
             raise
         slot.token_ids += token_ids
-        return output.logits[0]  # [n_logits, vocab]
+        return logits  # [n_logits, vocab]
+
+    def _new_cache(self) -> Any:
+        # Without the config: layers with a sliding window get a whole cache too, which can be cropped.
+        return DynamicCache()
+
+    def _pass(self, cache: Any, token_ids: list[int], n_logits: int) -> torch.Tensor:
+        """Feed tokens to the model behind what the cache holds; the last n_logits rows of logits."""
+        ids = torch.tensor([token_ids], device=self._device)
+        logits: torch.Tensor = self.model(input_ids=ids, cache=cache, use_cache=True, logits_to_keep=n_logits).logits[0]
+        return logits
 
     def _follow(self, prefix: Sequence[int], n_max: int | None = None) -> tuple[_Slot, int]:
         """The slot that shares most with prefix, cropped to what it shares (n_max tokens at most)."""
@@ -145,8 +165,7 @@ class CachedLM:
     def _branch(self, slot: _Slot | None, n_shared: int) -> _Slot:
         """A new slot for another prefix; what it shares with the old one is copied, not fed again."""
         if slot is None or not n_shared:
-            # Without the config: layers with a sliding window get a whole cache too, which can be cropped.
-            new = _Slot(DynamicCache())
+            new = _Slot(self._new_cache())
         else:
             new = _Slot(copy.deepcopy(slot.cache), list(slot.token_ids))
         self._slots.append(new)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from tokenizers import normalizers
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from speculation.errors import ConfigError, ModelError, is_out_of_memory
 from speculation.models import packed, store
@@ -23,6 +23,8 @@ from speculation.models.convert import convert, quiet
 log = logging.getLogger(__name__)
 
 NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
+N_RELATIVE = 1 << 15
+"""The context of a model that knows distances only, as T5 does: there is no limit but this one."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 PACKED = {pack_linear.form: pack_linear for pack_linear in (packed.PackedFloat16, packed.PackedInt8)}
 
@@ -67,7 +69,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
-    """The folder's causal language model in eval mode, without gradients. Raises ModelError, ConfigError."""
+    """The folder's language model in eval mode, without gradients. Raises ModelError, ConfigError."""
     place = choose_device(device)
     return _load(folder, place, choose_dtype(dtype, place))
 
@@ -80,7 +82,12 @@ def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> An
 
 def _load(folder: Path, device: torch.device, form: str) -> Any:
     with quiet(), _clear_errors(folder):
-        model: Any = AutoModelForCausalLM.from_pretrained(
+        config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        kind: Any = AutoModelForCausalLM
+        if config.is_encoder_decoder:
+            kind = AutoModelForSeq2SeqLM
+            form = "float32" if form in PACKED else form  # T5's layers look into the weights of others
+        model: Any = kind.from_pretrained(
             folder,
             dtype=DTYPES.get(form, "auto"),  # what is packed afterwards is read as it is
             device_map=_device_map(folder, device),
@@ -97,7 +104,7 @@ def _load(folder: Path, device: torch.device, form: str) -> Any:
 
 def context_length(model: Any) -> int:
     """How many tokens the model can attend to, prompt and answer together."""
-    return int(model.config.get_text_config().max_position_embeddings)
+    return int(getattr(model.config.get_text_config(), "max_position_embeddings", N_RELATIVE))
 
 
 def machine_name(device: torch.device) -> str:

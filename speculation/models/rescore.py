@@ -50,7 +50,7 @@ def rescore(
 ) -> list[Flip]:
     """Score the answer token by token, one position a pass, from a fresh KV cache. on_token gets the tokens done."""
     lm.forget()
-    prefix = list(prompt)
+    lm, prefix = lm.reading(prompt), lm.begin(prompt)
     for _ in lm.prefill(prefix[:-1]):
         pass
     flips = []
