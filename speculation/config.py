@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 
 import platformdirs
 
@@ -55,6 +56,9 @@ def runtime_dir() -> Path:
     return platformdirs.user_runtime_path("stet")
 
 
+Passes = Literal["dynamic", "static", "same"]
+
+
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Everything an Engine needs to know. model: a preset, a Hugging Face id or a local folder or GGUF file."""
@@ -70,6 +74,10 @@ class EngineConfig:
     models_dir: Path = field(default_factory=models_dir)
     database: Path | None = field(default_factory=lambda: state_dir() / "stet.db")
     """None keeps alpha and T(q) in memory only."""
+    passes: Passes = "dynamic"
+    """"dynamic": as long as a draft and a KV cache are. "static": padded to a few lengths over caches of fixed size,
+    and captured as CUDA graphs on a GPU. "same": all of one length, so that greedy output doesn't depend on gamma even
+    in its last bit."""
     kv_budget_bytes: int = 1 << 30
     gamma_max: int = 256
 
@@ -81,3 +89,5 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.gamma_max <= 4096:
             raise ConfigError(f"gamma_max must be from 0 to 4096, not {self.gamma_max}")
+        if self.passes not in get_args(Passes):
+            raise ConfigError(f"passes must be {', '.join(get_args(Passes))}, not {self.passes!r}")

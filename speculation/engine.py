@@ -40,7 +40,7 @@ class Engine:
         folder = resolve(target_ref, config.models_dir)
         self._config = config
         self._tokenizer = Tokenizer(folder)
-        self.target = following(load_model(folder, config.device, config.dtype), config.kv_budget_bytes)
+        self.target = following(load_model(folder, config.device, config.dtype), config.kv_budget_bytes, config.passes)
         self.small = self._open_small(small_ref) if small_ref else None
         self.info = EngineInfo(
             model=target_ref,
@@ -51,8 +51,10 @@ class Engine:
         )
         self._stop_ids = self.target.stop_ids
         self._store = Store(config.database)
-        self._cost = CostCurve(self._pass_times(target_ref, self.target))
-        self._small_cost = CostCurve(self._pass_times(small_ref, self.small)) if small_ref and self.small else None
+        self._cost = CostCurve(self._pass_times(target_ref, self.target), self.target.buckets)
+        self._small_cost = None
+        if small_ref and self.small:
+            self._small_cost = CostCurve(self._pass_times(small_ref, self.small), self.small.buckets)
 
     @classmethod
     def open(cls, config: EngineConfig) -> "Engine":
@@ -194,7 +196,9 @@ class Engine:
         drafts: Drafts = NoDrafts()
         if draft:
             copying = copiers(source_ids, prompt_ids, self._tokenizer)
-            drafts = DraftChain(copying, acceptance, self._cost.seconds, self._config.gamma_max, small)
+            # A draft that is longer than the longest bucket would need a shape of its own.
+            gamma_max = min([self._config.gamma_max, *(n - 1 for n in self.target.buckets[-1:])])
+            drafts = DraftChain(copying, acceptance, self._cost.seconds, gamma_max, small)
         try:
             with self._freeing_memory():
                 stats, lm = yield from self._read(prompt_ids, small)
@@ -271,7 +275,7 @@ class Engine:
     def _open_small(self, ref: str) -> CachedLM:
         folder = resolve(ref, self._config.models_dir)
         model = load_small_lm(folder, self._config.device, self._config.dtype)
-        small = following(model, self._config.small_kv_budget_bytes)
+        small = following(model, self._config.small_kv_budget_bytes, self._config.passes)
         other = "vocabulary" if Tokenizer(folder).vocabulary != self._tokenizer.vocabulary else "architecture"
         if other == "vocabulary" or small.has_encoder != self.target.has_encoder:
             raise ModelError(
@@ -291,7 +295,8 @@ class Engine:
         return seconds
 
     def _machine(self, model: str, lm: CachedLM) -> str:
-        return f"{machine_name(lm.device)} {public_name(model)} {lm.dtype}"
+        passes = "" if self._config.passes == "dynamic" else f" {self._config.passes}"
+        return f"{machine_name(lm.device)} {public_name(model)} {lm.dtype}{passes}"
 
 
 def _models_of(config: EngineConfig) -> tuple[str, str | None]:

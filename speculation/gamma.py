@@ -47,13 +47,15 @@ class Plan:
 class CostCurve:
     """T(q): seconds of one target pass over q positions; linear between measured points and beyond the last two.
 
+    With edges, passes are padded to the next of these lengths: a staircase, on whose edges gamma then comes to lie.
     Raises ValueError without a point at q = 1.
     """
 
-    def __init__(self, points: Mapping[int, float]) -> None:
+    def __init__(self, points: Mapping[int, float], edges: Sequence[int] = ()) -> None:
         if 1 not in points:
             raise ValueError(f"a cost curve needs the time at q = 1, got {sorted(points)}")
         self._points = dict(sorted(points.items()))
+        self._edges = edges
         self._refresh()
 
     @property
@@ -63,6 +65,8 @@ class CostCurve:
 
     def seconds(self, q: int) -> float:
         """T(q) for q >= 1."""
+        if self._edges and q < self._edges[-1]:
+            q = self._edges[bisect_left(self._edges, q)]
         return self._table[q] if q < len(self._table) else self._interpolate(q)
 
     def observe(self, q: int, seconds: float) -> None:

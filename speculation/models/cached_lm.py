@@ -46,6 +46,8 @@ class CachedLM:
     """Logits of a causal LM after any prefix, at the price of the tokens that are new. Raises ModelError."""
 
     has_encoder = False
+    buckets: tuple[int, ...] = ()
+    """How long passes are, when they are padded."""
 
     def __init__(self, model: PreTrainedModel, kv_budget_bytes: int) -> None:
         self.model = model
@@ -177,12 +179,16 @@ class CachedLM:
 
     def _make_room(self, n_tokens: int, keep: _Slot) -> bool:
         """Hold n_tokens at most: the longest unused caches go, all but one; False if that is not enough."""
-        n_held = sum(len(slot.token_ids) for slot in self._slots)
+        n_reserved = sum(map(self._n_reserved, self._slots))
         for slot in sorted(self._slots, key=lambda s: s.used):
-            if n_held > n_tokens and slot is not keep:
+            if n_reserved > n_tokens and slot is not keep:
                 self._slots.remove(slot)
-                n_held -= len(slot.token_ids)
-        return n_held <= n_tokens
+                n_reserved -= self._n_reserved(slot)
+        return n_reserved <= n_tokens
+
+    def _n_reserved(self, slot: _Slot) -> int:
+        """Tokens whose memory the slot takes."""
+        return len(slot.token_ids)
 
     def pass_seconds(self) -> dict[int, float]:
         """Measure T(q): seconds of one pass over q positions behind a short prefix, the better of two tries.

@@ -9,13 +9,21 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from speculation.config import Passes
+from speculation.errors import ModelError
 from speculation.models.cached_lm import N_MEASURED_PREFIX, CachedLM
+from speculation.models.static import BUCKETS, SAME_BUCKET, StaticLM
 
 
-def following(model: PreTrainedModel, kv_budget_bytes: int) -> CachedLM:
-    """The class that suits the model. Raises ModelError."""
-    kind = Seq2SeqLM if model.config.is_encoder_decoder else CachedLM
-    return kind(model, kv_budget_bytes)
+def following(model: PreTrainedModel, kv_budget_bytes: int, passes: Passes = "dynamic") -> CachedLM:
+    """The class that suits the model and the wish. Raises ModelError."""
+    if model.config.is_encoder_decoder:
+        if passes != "dynamic":
+            raise ModelError(f"{passes} passes can't be had with an encoder-decoder model; leave passes at dynamic")
+        return Seq2SeqLM(model, kv_budget_bytes)
+    if passes == "dynamic":
+        return CachedLM(model, kv_budget_bytes)
+    return StaticLM(model, kv_budget_bytes, BUCKETS if passes == "static" else SAME_BUCKET)
 
 
 class Seq2SeqLM(CachedLM):

@@ -8,12 +8,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import click
 
 from speculation import logs
-from speculation.config import IDLE_EXIT_S, EngineConfig
+from speculation.config import IDLE_EXIT_S, EngineConfig, Passes
 from speculation.errors import StetError
 from speculation.serving.process import absolute
 from speculation.serving.worker import EngineLike
@@ -47,6 +47,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=DEFAULTS.dtype,
             help="Of the target; int8: faster on a CPU, other words now and then. A small LM on a CPU is int8.",
         ),
+        click.option(
+            "--passes",
+            type=click.Choice(get_args(Passes)),
+            default=DEFAULTS.passes,
+            help="static: of a few fixed lengths, captured on a GPU. same: all of one, exact to the last bit.",
+        ),
         click.option("--device", default=DEFAULTS.device, help='"auto", "cpu", "cuda", "mps", ...'),
         click.option("--small-lm", default=DEFAULTS.small_lm, help='A model, "auto" (the preset\'s) or "none".'),
         click.option("--model", default=DEFAULTS.model, help="A preset, a Hugging Face id, a folder or a GGUF file."),
@@ -76,6 +82,7 @@ def config_of(options: dict[str, Any]) -> EngineConfig:
         dtype=options["dtype"],
         models_dir=options["models_dir"],
         database=None if options["database"] == "none" else Path(options["database"]),
+        passes=options["passes"],
         kv_budget_bytes=options["kv_budget"],
         gamma_max=options["gamma_max"],
     )

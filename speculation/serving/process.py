@@ -224,6 +224,7 @@ def _arguments(config: EngineConfig, idle_exit_s: float, tcp_port: int | None) -
         "--dtype": config.dtype,
         "--models-dir": config.models_dir.absolute(),
         "--database": config.database.absolute() if config.database else "none",
+        "--passes": config.passes,
         "--kv-budget": config.kv_budget_bytes,
         "--gamma-max": config.gamma_max,
         "--idle-exit": idle_exit_s / 60,

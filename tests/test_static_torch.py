@@ -1,0 +1,170 @@
+"""Passes of fixed shape: the same logits and tokens as with growing caches; of one shape, the same to the last bit."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_decoding_torch import N_NEW, N_VOCAB, Oracle, bets, check, lm, lossless, prompts
+from test_seq2seq_torch import t5
+from tiny_engine import CODE, answer, config
+
+from speculation.config import EngineConfig
+from speculation.decoding import decode
+from speculation.engine import Engine
+from speculation.errors import ConfigError, ModelError
+from speculation.gamma import CostCurve, best_bet
+from speculation.models import packed, static
+from speculation.models.cached_lm import CachedLM
+from speculation.models.seq2seq import following
+from speculation.models.static import BUCKETS, StaticLM, padded
+from speculation.models.verify import TorchTarget
+from speculation.types import Draft, Sampling
+
+pytestmark = pytest.mark.torch
+torch.set_num_threads(1)
+
+BUDGET = 1 << 20
+WIDER = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.2}
+
+
+@pytest.fixture(autouse=True)
+def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rooms that are soon too small, so that they grow."""
+    monkeypatch.setattr(static, "MIN_CAPACITY", 8)
+
+
+def test_a_pass_is_as_long_as_the_next_bucket() -> None:
+    assert [padded(n, BUCKETS) for n in (1, 2, 3, 5, 9, 255, 256, 257, 600)] == [1, 2, 4, 8, 16, 256, 256, 512, 768]
+    assert [padded(n, (32,)) for n in (1, 32, 33)] == [32, 32, 64]
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from([BUCKETS, (4, 16), (5,)]),
+    st.lists(st.tuples(prompts, st.lists(st.integers(0, N_VOCAB - 1), max_size=20)), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_logits_are_those_of_a_growing_cache_whatever_was_asked_before(
+    buckets: Sequence[int], asked: list[tuple[tuple[int, ...], list[int]]], together: bool
+) -> None:
+    fixed, growing = StaticLM(lm().model, BUDGET, buckets), CachedLM(lm().model, BUDGET)
+    text: list[int] = []
+    for prompt, continuation in asked:
+        text = [*text, *prompt] if together else list(prompt)
+        wanted, got = (model.logits(text, continuation) for model in (growing, fixed))
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        assert fixed.n_held(text) == len(text)
+
+
+@settings(lossless, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(prompts, bets, st.sampled_from([BUCKETS, (4, 16), (5,)]))
+def test_drafts_change_nothing(
+    prompt: tuple[int, ...], bets: list[tuple[int, tuple[int, ...]]], buckets: tuple[int, ...]
+) -> None:
+    check(prompt, Oracle(prompt, bets), target=StaticLM(lm().model, BUDGET, buckets))
+
+
+@pytest.mark.skipif(not packed.is_supported(), reason="this CPU has no kernels for packed weights")
+@pytest.mark.parametrize("form", [packed.PackedFloat16, packed.PackedInt8])
+def test_packed_layers_take_fixed_shapes_too(form: Any) -> None:
+    model = tiny.model(N_VOCAB).bfloat16()
+    packed.pack(model, form)
+    fixed, growing = StaticLM(model, BUDGET), CachedLM(model, BUDGET)
+    for text, continuation in (([1, 2, 3], [4, 5]), ([1, 2, 3, 4, 9], []), ([7], [7] * 12)):
+        got, wanted = (each.logits(text, continuation) for each in (fixed, growing))
+        torch.testing.assert_close(got, wanted, rtol=1e-2, atol=1e-2)
+
+
+class Seen(StaticLM):
+    """Notes the logits at each position of the text that was kept in the end."""
+
+    rows: dict[int, torch.Tensor]
+
+    def logits(self, prefix: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
+        logits = super().logits(prefix, continuation)
+        self.rows |= {len(prefix) + i: row.clone() for i, row in enumerate(logits)}
+        return logits
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_with_one_shape_not_a_bit_of_greedy_decoding_depends_on_gamma(dtype: torch.dtype) -> None:
+    model = tiny.model(N_VOCAB, **WIDER).to(dtype)
+    prompt = (3, 1, 4, 1, 5)
+    n_new, runs = 3 * N_NEW, []
+    right: tuple[int, ...] = ()
+    for gamma in (0, 1, 3, 4, 7, 14):
+        target = Seen(model, BUDGET, (16,))
+        target.rows = {}
+        drafts: Any = tiny.Scripted([])
+        if gamma:  # the tokens that plain decoding wrote, and a wrong one behind them
+            starts = range(0, n_new - gamma, gamma + 1)
+            wrong = [(right[at + gamma] + 1) % N_VOCAB for at in starts]
+            bets = zip(starts, wrong, strict=True)
+            drafts = tiny.Scripted([Draft((*right[at : at + gamma], token), "copy") for at, token in bets])
+        steps = decode(TorchTarget(target, Sampling()), drafts, prompt, max_new_tokens=n_new, stop_ids=())
+        written = tuple(token for step in steps for token in step.token_ids)
+        right = right or written
+        assert written == right
+        runs.append(target.rows)
+    for rows in runs[1:]:
+        assert all(torch.equal(rows[at], runs[0][at]) for at in runs[0])
+
+
+@pytest.mark.parametrize(("buckets", "are_equal"), [(BUCKETS, False), ((32,), True)])
+def test_with_several_shapes_bits_do_differ(buckets: tuple[int, ...], are_equal: bool) -> None:
+    """So the test above can fail: on this model the kernels for one position and for many round differently."""
+    model = tiny.model(N_VOCAB, **WIDER)
+    text = [(i * i + 3 * i) % N_VOCAB for i in range(30)]
+    together = StaticLM(model, BUDGET, buckets).logits(text[:1], text[1:])
+    singly = StaticLM(model, BUDGET, buckets)
+    rows = torch.cat([singly.logits(text[: i + 1], ()) for i in range(len(text))])
+    assert torch.equal(together, rows) == are_equal
+
+
+def test_gamma_comes_to_lie_on_the_edges_of_buckets() -> None:
+    points = {q: 1.0 + q / 40 for q in BUCKETS}
+    stairs = CostCurve(points, BUCKETS)
+    assert stairs.seconds(3) == stairs.seconds(4) < stairs.seconds(5) == stairs.seconds(8)
+    assert stairs.seconds(300) > stairs.seconds(256) == points[256]
+    gammas = {best_bet([alpha] * 300, stairs.seconds).gamma for alpha in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)}
+    assert len(gammas) > 3
+    assert {gamma + 1 for gamma in gammas} <= set(BUCKETS)
+    assert not {best_bet([a] * 300, CostCurve(points).seconds).gamma + 1 for a in (0.5, 0.7, 0.8)} <= set(BUCKETS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny.save(tmp_path_factory.mktemp("target"))
+
+
+@pytest.mark.parametrize("passes", ["static", "same"])
+def test_an_engine_writes_the_same_with_passes_of_any_shape(folder: str, passes: Any) -> None:
+    with closing(Engine.open(config(folder))) as engine:
+        _, wanted, _ = answer(engine, 60, source=CODE)
+    with closing(Engine.open(config(folder, folder, passes=passes))) as engine:
+        assert isinstance(engine.target, StaticLM) and isinstance(engine.small, StaticLM)
+        assert answer(engine, 60, source=CODE)[1] == answer(engine, 60, draft=False)[1] == wanted
+        assert answer(engine, 60, source=engine.decode(wanted))[1] == wanted
+
+
+def test_what_has_no_fixed_shape_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="a model that has windows; leave passes at dynamic"):
+        StaticLM(tiny.model(use_sliding_window=True, sliding_window=8, max_window_layers=1), BUDGET)
+    with pytest.raises(ModelError, match="same passes can't be had with an encoder-decoder model"):
+        following(t5(), BUDGET, "same")
+    with pytest.raises(ConfigError, match="passes must be dynamic, static, same, not 'fast'"):
+        EngineConfig(passes="fast")  # type: ignore[arg-type]
+
+
+def test_rooms_count_as_large_as_they_are() -> None:
+    model = tiny.model(N_VOCAB)
+    fixed = StaticLM(model, 40 * CachedLM(model, 0).kv_bytes_per_token)
+    for first in range(6):  # texts that share nothing: 16 tokens of room each
+        fixed.logits([first] * 9, ())
+    assert sum(slot.cache.capacity for slot in fixed._slots) <= 48
