@@ -265,7 +265,7 @@ class Cleaner:
             lines.pop(0)
         inline = IN_BACKTICKS.fullmatch(lines[0].strip()) if len(lines) == 1 else None
         if inline and lines[0].strip() not in self._known:
-            lines = [lines[0].strip()[inline.start(2) : inline.end(2)]]
+            lines = [lines[0].lstrip()[inline.start(2) : inline.end(2)]]
         if alike(self._source, lines):
             self._state = "bare"
             return [code for line in lines for code in self._take(line)]

@@ -172,14 +172,14 @@ class Reindent:
 
     def _cut(self, line: str) -> str:
         """The first line without what stands around the region on its line, if the answer repeats that."""
-        head, tail, content = self._form.head.strip(), self._form.tail.strip(), line.strip()
+        head, tail, content = self._form.head.strip(), self._form.tail.strip(), line.lstrip().rstrip()
         if len("".join((head + tail).split())) < 3 or (tail and len(self._form.source) > 1):
             return line
         is_whole = len(content) >= len(head + tail) and content.startswith(head) and content.endswith(tail)
         source = self._form.source[0].strip()
         if not is_whole or (source.startswith(head) and source.endswith(tail)):
             return line
-        return content[len(head) : len(content) - len(tail)].strip() + "\n"
+        return content[len(head) : len(content) - len(tail)].lstrip().rstrip() + "\n"
 
     def _find_width(self, n_spaces: int, content: str) -> int:
         if not self._width:

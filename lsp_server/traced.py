@@ -12,10 +12,10 @@ Span = tuple[int, int]
 
 
 class Traced(str):
-    """A text and the spans of it that the model wrote. Whatever is cut from it or joined to it is Traced again.
+    """A text and the spans of it that the model wrote; what the methods below cut from it or join to it knows its own.
 
-    So it stays known while an answer is cleaned and indented anew: a plain str, as what Stet puts before a line, counts
-    as copied. What `join`, `replace`, `format` or a regular expression makes of a Traced is a plain str.
+    So they stay known while an answer is cleaned and indented anew. A plain str, as what Stet puts before a line,
+    counts as copied; so does what any other method makes of a text. `strip` is one: it mostly serves to compare.
     """
 
     __slots__ = ("written",)
@@ -42,21 +42,22 @@ class Traced(str):
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
         part = super().__getitem__(key)
-        if not isinstance(key, slice):
+        if not self.written or not isinstance(key, slice):
             return part
         start, end, step = key.indices(len(self))
         assert step == 1, "a text is cut, not shuffled"
+        if len(part) == len(self):
+            return self
         spans = ((max(start, one) - start, min(end, other) - start) for one, other in self.written)
         return Traced(part, [span for span in spans if span[0] < span[1]])
 
     def lstrip(self, chars: str | None = None, /) -> str:
-        return self[len(self) - len(super().lstrip(chars)) :]
+        part = super().lstrip(chars)
+        return self[-len(part) :] if self.written and part else part
 
     def rstrip(self, chars: str | None = None, /) -> str:
-        return self[: len(super().rstrip(chars))]
-
-    def strip(self, chars: str | None = None, /) -> str:
-        return self.lstrip(chars).rstrip(chars)
+        part = super().rstrip(chars)
+        return self[: len(part)] if self.written else part
 
     def removeprefix(self, prefix: str, /) -> str:
         return self[len(prefix) :] if self.startswith(prefix) else self
@@ -74,7 +75,9 @@ def written_in(text: str) -> Iterator[Span]:
             yield start, start + len(visible)
 
 
-def _joined(one: str, other: str) -> Traced:
+def _joined(one: str, other: str) -> str:
+    if not one or not other:
+        return one or other
     n = len(one)
     spans = [*(one.written if isinstance(one, Traced) else ())]
     for start, end in other.written if isinstance(other, Traced) else ():
