@@ -272,3 +272,7 @@ def test_a_path_or_an_instruction_alone_may_be_the_code() -> None:
 def test_one_line_in_backticks_is_code() -> None:
     assert clean("`x = 2`\n", "x = 1\n") == "x = 2\n"
     assert clean("`ls`\n", "`ls`\n") == "`ls`\n"
+
+
+def test_new_code_before_a_fence_in_its_line_is_code() -> None:
+    assert clean("```python\nx = 1\nyear = audio```\n", "x = 1\n") == "x = 1\nyear = audio\n"

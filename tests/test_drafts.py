@@ -194,3 +194,12 @@ def test_plain_and_fixed_drafts() -> None:
     assert NoDrafts().propose([1], 10) == Draft()
     assert len(FixedDrafts(Says(COPY)).propose([1], 5).token_ids) == 5
     assert len(FixedDrafts(Says(COPY)).propose([1], 2).token_ids) == 2
+
+
+def test_a_draft_that_was_cut_tells_what_its_source_has_next() -> None:
+    cut = check(chain(COPY), "copy", 10)
+    assert cut.goes_on == COPY.token_ids[len(cut.token_ids)]
+    assert check(chain(Draft((1, 2), "copy", 64)), "copy").goes_on is None
+    mixed = chain(COPY, small=FakeLM(0.01)).propose([1, 2, 3], 10)
+    copies = [part for part in mixed.parts if part.source != "lm"]
+    assert copies and all(part.goes_on == COPY.token_ids[len(part.token_ids)] for part in copies)
