@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ EXTENSION = HERE.parents[1] / "editors" / "vscode"
 CODE_SERVER_VERSION = "4.100.3"
 REMEDY = "run .ci/install-vscode (needs Node 20, npm and, for Chromium, apt)"
 START_S = 90.0
+TESTS_S = 900.0
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -92,22 +93,35 @@ class VSCode:
 
     authority: str
     folder: Path
+    """That is open, or the first of them."""
+    opened: dict[str, str]
     log: Path
 
     def url(self, *, opened: Path | None = None) -> str:
         """Of the workbench on the folder, with a file in front."""
         payload = [["openFile", f"vscode-remote://{self.authority}{opened}"]] if opened else []
-        return f"http://{self.authority}/?" + urlencode({"folder": self.folder, "payload": json.dumps(payload)})
+        return f"http://{self.authority}/?" + urlencode({**self.opened, "payload": json.dumps(payload)})
 
 
 @contextlib.contextmanager
 def running(
-    root: Path, settings: dict[str, Any], *, vsix: Path | None = None, trusting: bool = True
+    root: Path,
+    settings: dict[str, Any],
+    *,
+    folders: Sequence[str] = ("folder",),
+    vsix: Path | None = None,
+    trusting: bool = True,
 ) -> Iterator[VSCode]:
-    """A code-server with folders of its own under root. trusting: every folder is trusted."""
+    """A code-server with its data under root. folders: those of the workspace; trusting: every folder is trusted."""
     node, entry = code_server()
-    folder, data = root / "folder", root / "data"
-    folder.mkdir(parents=True)
+    data = root / "data"
+    for name in folders:
+        (root / name).mkdir(parents=True)
+    opened = {"folder": str(root / folders[0])}
+    if len(folders) > 1:
+        workspace = root / "several.code-workspace"
+        workspace.write_text(json.dumps({"folders": [{"path": name} for name in folders]}))
+        opened = {"workspace": str(workspace)}
     for place in ("User", "Machine"):
         # Settings of machine scope are taken from the second of the two only, the others from the first.
         (data / place).mkdir(parents=True)
@@ -130,10 +144,10 @@ def running(
             subprocess.run([*command, "--install-extension", str(vsix)], check=True, **to_log)
         options = ["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"]
         options += ["--disable-workspace-trust"] if trusting else []
-        process = subprocess.Popen([*command, *options, str(folder)], start_new_session=True, **to_log)
+        process = subprocess.Popen([*command, *options], start_new_session=True, **to_log)
     try:
         wait_for(lambda: answers(f"http://{authority}/healthz"), f"code-server ({log})", START_S)
-        yield VSCode(authority, folder, log)
+        yield VSCode(authority, root / folders[0], opened, log)
     finally:
         # With its extension hosts, which it would keep for hours for a browser that comes back.
         os.killpg(process.pid, signal.SIGKILL)
@@ -154,7 +168,7 @@ def page_of(vscode: VSCode) -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         try:
             page = browser.new_page(viewport={"width": 1400, "height": 900})
-            page.set_default_timeout(WAIT_S * 1000)
+            page.set_default_timeout(START_S * 1000)
             yield page
         except BaseException:
             page.screenshot(path=str(vscode.log.with_suffix(".png")))
@@ -164,7 +178,7 @@ def page_of(vscode: VSCode) -> Iterator[Page]:
 
 
 def outcomes_of_tests(vscode: VSCode, artefacts: Path) -> dict[str, str | None]:
-    """Run test/host.ts in the extension host: name of each test -> what went wrong, or None."""
+    """Run test/host in the extension host: name of each test -> what went wrong, or None."""
     outcomes = vscode.folder / ".outcomes.json"
     with page_of(vscode) as page:
         ended: list[Any] = []
@@ -172,9 +186,9 @@ def outcomes_of_tests(vscode: VSCode, artefacts: Path) -> dict[str, str | None]:
         tests = EXTENSION / "dist" / "test" / "host.js"
         places = json.dumps([vscode.authority, str(EXTENSION), str(tests)])
         page.add_init_script(f"({TEST_OPTIONS})({places})")
-        page.goto(vscode.url())
+        page.goto(vscode.url(), timeout=START_S * 1000)
         try:
-            wait_for(lambda: page.wait_for_timeout(100) or ended or outcomes.exists(), "the tests in VS Code", 300)
+            wait_for(lambda: page.wait_for_timeout(100) or ended or outcomes.exists(), "the tests in VS Code", TESTS_S)
         finally:
             page.screenshot(path=str(artefacts / "extension-host.png"))
     assert outcomes.exists(), f"the tests did not get to their end: {ended}\n{vscode.log.read_text()[-4000:]}"

@@ -1,5 +1,6 @@
 """The fixtures of the editor tests."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +25,33 @@ def shared_workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worksh
 def engine() -> Iterator[PacedEngine]:
     with paced_engine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots are kept."""
+    folder = Path(os.environ.get("STET_ARTEFACTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vscode_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with workshop_in(tmp_path_factory.mktemp("vscode")) as workshop:
+        yield workshop
+
+
+@pytest.fixture(scope="module")
+def paced() -> Iterator[PacedEngine]:
+    with paced_engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def vsix() -> Path:
+    """The packaged VS Code extension, as a user installs it."""
+    import code_server
+
+    code_server.code_server()
+    code_server.npm("package")
+    return code_server.EXTENSION / "stet.vsix"

@@ -1,8 +1,10 @@
 """An engine for the editor tests: an OpenAI-compatible server that answers at the pace it is told, and counts.
 
 It holds no model. Its answer is the request's prediction with the substitution `s/old/new/` that stands in the
-instruction, with a word `firmly` in another try only; a word `slowly` makes a pass take SLOW_S. One line of the answer
-is one pass. Run: paced_engine.py PORT
+instruction. One line of the answer is one pass. Other words of the instruction: `firmly`: in another try only;
+`slowly`: a pass takes SLOW_S; `endlessly`: it does, and the last never comes; `briefly`: a third of the lines come;
+`variously`: the new words of a request with a temperature are numbered, and that alone is endless. Run:
+paced_engine.py PORT
 """
 
 import json
@@ -18,7 +20,7 @@ from typing import Any
 SLOW_S = 0.25
 FAST_S = 0.002
 
-counts = {"n_active": 0, "n_passes": 0, "n_finished": 0, "n_hung_up": 0}
+counts = {"n_active": 0, "n_passes": 0, "n_finished": 0, "n_hung_up": 0, "n_various": 0}
 lock = threading.Lock()
 
 
@@ -28,17 +30,26 @@ def count(**by: int) -> None:
             counts[name] += n
 
 
-def answer_to(request: dict[str, Any]) -> tuple[list[str], list[str], float]:
-    """The passes of an answer, the words in it that are new, and how long a pass takes."""
+def answer_to(request: dict[str, Any]) -> tuple[list[str], list[str], float, bool]:
+    """The passes of an answer, the new words in it, how long a pass takes, and whether the last is left out."""
     instruction = request["messages"][-1]["content"]
     text = request["prediction"]["content"]
     if "firmly" in instruction and request["temperature"] == 0:
         instruction = ""
-    changes = re.findall(r"s/([^/\n]+)/([^/\n]*)/", instruction)
+    number = ""
+    is_first = "variously" in instruction and request["temperature"] == 0
+    if "variously" in instruction and not is_first:
+        count(n_various=1)
+        number = f"_{counts['n_various']}"
+    changes = [(old, new + number) for old, new in re.findall(r"s/([^/\n]+)/([^/\n]*)/", instruction)]
     for old, new in changes:
         text = re.sub(rf"\b{old}\b", new, text)
     words = [new for _, new in changes if new]
-    return text.splitlines(keepends=True), words, SLOW_S if "slowly" in instruction else FAST_S
+    lines = text.splitlines(keepends=True)
+    if "briefly" in instruction:
+        lines = lines[: len(lines) // 3]
+    is_endless = "endlessly" in instruction and not is_first
+    return lines, words, SLOW_S if "slowly" in instruction or is_endless else FAST_S, is_endless
 
 
 def copied(text: str, words: list[str]) -> list[list[int]]:
@@ -72,13 +83,16 @@ class Engine(BaseHTTPRequestHandler):
         finally:
             count(n_active=-1)
 
-    def stream(self, passes: list[str], words: list[str], pass_s: float) -> None:
+    def stream(self, passes: list[str], words: list[str], pass_s: float, is_endless: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        for text in passes:
+        for n_left, text in zip(reversed(range(len(passes))), passes, strict=True):
             time.sleep(pass_s)
             self.check_client()
+            while is_endless and n_left == 0:
+                time.sleep(FAST_S)
+                self.check_client()
             count(n_passes=1)
             counts = {"n_tokens": 4, "n_copied": 3, "n_prefilled": 0}
             self.send_event({"content": text}, None, {**counts, "copied": copied(text, words)})

@@ -1,12 +1,8 @@
 /** A report on all that a rewrite needs. It holds no text of the user's. */
 
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import * as vscode from 'vscode';
-import type { Program } from './find';
+import { outcomeOf } from './run';
 import type { Server } from './server';
-
-const TIMEOUT_MS = 20_000;
 
 export async function doctor(server: Server): Promise<void> {
   const options = {
@@ -35,21 +31,10 @@ async function report(server: Server): Promise<string> {
   const program = client && (await server.program());
   if (program) {
     lines.push(`- program: ${[program.command, ...program.args].join(' ')} (${program.source})`);
-    for (const args of [['--version'], ['engine', 'status'], ['models', 'list']]) {
-      lines.push('', `## stet ${args.join(' ')}`, '', '```', await output(program, args), '```');
+    for (const words of [['--version'], ['engine', 'status'], ['models', 'list']]) {
+      const { stdout, stderr } = await outcomeOf(program, words);
+      lines.push('', `## stet ${words.join(' ')}`, '', '```', (stdout + stderr).trim(), '```');
     }
   }
   return `${lines.join('\n')}\n`;
-}
-
-/** What the program says, whatever its exit status. */
-async function output(program: Program, args: string[]): Promise<string> {
-  try {
-    const run = promisify(execFile);
-    const { stdout, stderr } = await run(program.command, [...program.args, ...args], { timeout: TIMEOUT_MS });
-    return (stdout + stderr).trim();
-  } catch (error) {
-    const { stdout, stderr, message } = error as Error & { stdout?: string; stderr?: string };
-    return `${stdout ?? ''}${stderr ?? ''}`.trim() || message;
-  }
 }

@@ -3,11 +3,13 @@
 import * as vscode from 'vscode';
 import * as actions from './actions';
 import { doctor } from './doctor';
-import { fetchModel, install } from './install';
+import { install } from './install';
 import { Instructions } from './instruction';
 import { Lenses } from './lenses';
+import { chooseModel } from './models';
 import { Preview } from './preview';
 import { Proposals } from './proposals';
+import * as review from './review';
 import { Rewrites } from './rewrites';
 import { Server } from './server';
 import { Status } from './status';
@@ -17,6 +19,7 @@ export interface Api {
   rewrites: Rewrites;
   server: Server;
   preview: Preview;
+  status: Status;
 }
 
 export function activate(context: vscode.ExtensionContext): Api {
@@ -24,25 +27,34 @@ export function activate(context: vscode.ExtensionContext): Api {
   const rewrites = new Rewrites(server);
   const preview = new Preview(rewrites);
   const proposals = new Proposals(rewrites);
-  const user = { rewrites, server, instructions: new Instructions(server, context.globalState) };
+  const status = new Status(rewrites, server);
+  const user = { rewrites, instructions: new Instructions(server, context.globalState) };
 
-  const commands: Record<string, (argument?: unknown) => unknown> = {
-    rewriteSelection: (argument) => actions.rewriteSelection(user, argument),
-    rewriteFile: (argument) => actions.rewriteFile(user, argument),
+  const commands: Record<string, (first?: unknown, second?: unknown) => unknown> = {
+    rewriteSelection: (task) => actions.rewriteSelection(user, task),
+    rewriteFile: (task) => actions.rewriteFile(user, task),
+    rewriteByRecipe: () => actions.rewriteByRecipe(user),
+    fixProblems: () => actions.fixProblems(user),
     repeat: () => actions.repeat(user),
-    regenerate: () => actions.regenerate(rewrites),
-    cancel: () => actions.cancel(rewrites),
-    accept: () => actions.accept(rewrites),
-    reject: () => actions.reject(rewrites),
-    acceptHunk: (id) => actions.acceptHunk(rewrites, id),
-    rejectHunk: (id) => actions.rejectHunk(rewrites, id),
-    nextHunk: () => actions.goToHunk(rewrites, 1),
-    previousHunk: () => actions.goToHunk(rewrites, -1),
-    showChanges: () => actions.showChanges(rewrites, proposals),
+    refine: (job) => actions.refine(user, job),
+    regenerate: (job) => actions.regenerate(rewrites, job),
+    cancel: (job) => review.cancel(rewrites, job),
+    accept: (job) => review.accept(rewrites, job),
+    reject: (job) => review.reject(rewrites, job),
+    acceptHunk: (job, hunk) => review.acceptHunk(rewrites, job, hunk),
+    rejectHunk: (job, hunk) => review.rejectHunk(rewrites, job, hunk),
+    nextHunk: () => review.goToHunk(rewrites, 1),
+    previousHunk: () => review.goToHunk(rewrites, -1),
+    nextVersion: (job) => review.goToVersion(rewrites, 1, job),
+    previousVersion: (job) => review.goToVersion(rewrites, -1, job),
+    showChanges: (job) => review.showChanges(rewrites, proposals, job),
+    showContext: (job) => review.showContext(rewrites, job),
+    toggleProvenance: () => review.toggleProvenance(rewrites, preview),
     showLog: () => server.log.show(),
     doctor: () => doctor(server),
+    start: () => vscode.commands.executeCommand('workbench.action.openWalkthrough', 'stet.stet#start'),
     install: () => install(server),
-    fetchModel: () => fetchModel(server),
+    chooseModel: () => chooseModel(server),
     restart: () => server.restart(),
   };
   for (const [name, run] of Object.entries(commands)) {
@@ -55,9 +67,9 @@ export function activate(context: vscode.ExtensionContext): Api {
     preview,
     proposals,
     lenses,
-    new Status(rewrites, server),
+    status,
     vscode.languages.registerCodeLensProvider(server.selector, lenses),
   );
   void server.startIfFound();
-  return { rewrites, server, preview };
+  return { rewrites, server, preview, status };
 }

@@ -1,14 +1,23 @@
 /** Asks for the instruction, with those of before and the server's recipes to choose from. The model reads the code meanwhile. */
 
 import * as vscode from 'vscode';
+import type { LanguageClient } from 'vscode-languageclient/node';
+import { FIX, problemsIn } from './problems';
+import type { Job } from './job';
 import type { Recipe, Target, Task } from './protocol';
 import type { Server } from './server';
 
 const KEY = 'instructions';
 const MAX_KEPT = 50;
+const GROUPS = { project: 'Recipes of this project', user: 'Your recipes', builtin: 'Recipes' };
 
 interface Item extends vscode.QuickPickItem {
   task?: Task;
+}
+
+interface Question {
+  title: string;
+  placeholder: string;
 }
 
 export class Instructions {
@@ -18,28 +27,50 @@ export class Instructions {
   ) {}
 
   /** What the user wants, or undefined after Escape. */
-  async ask(target: Target): Promise<Task | undefined> {
+  ask(target: Target): Promise<Task | undefined> {
+    const question = { title: 'Stet: rewrite', placeholder: 'What to do, e.g. “Handle the empty list”' };
+    return this.answerTo(question, target, target);
+  }
+
+  /** What the user wants beyond what is proposed. */
+  askAlso(job: Job, target: Target): Promise<Task | undefined> {
+    const question = { title: 'Stet: now also', placeholder: 'What else to do, e.g. “Use a for loop”' };
+    return this.answerTo(question, { textDocument: target.textDocument, refines: job.id }, target);
+  }
+
+  /** One of the recipes that suit the document. */
+  async chooseRecipe(target: Target): Promise<Task | undefined> {
+    const client = await this.server.client();
+    const items = client && recipesFor(client, target).then((recipes) => itemsOf(recipes, target));
+    return items && (await vscode.window.showQuickPick(items, { title: 'Stet: rewrite by recipe' }))?.task;
+  }
+
+  /** params: of stet/prepare. */
+  private async answerTo(question: Question, params: object, target: Target): Promise<Task | undefined> {
     const client = await this.server.client();
     if (!client) {
       return undefined;
     }
     const warmUp = new vscode.CancellationTokenSource();
     // It never fails for a reason that the rewrite would not tell as well.
-    client.sendRequest('stet/prepare', target, warmUp.token).then(undefined, () => undefined);
-    const task = await this.pick(recipesOf(client.initializeResult?.capabilities.experimental));
+    client.sendRequest('stet/prepare', params, warmUp.token).then(undefined, () => undefined);
+    const task = await this.pick(question, recipesFor(client, target), target);
     if (!task) {
       warmUp.cancel();
     } else if ('instruction' in task) {
-      await this.remember(task.instruction);
+      const others = this.kept().filter((other) => other !== task.instruction);
+      await this.memory.update(KEY, [task.instruction, ...others].slice(0, MAX_KEPT));
     }
     return task;
   }
 
-  private pick(recipes: readonly Recipe[]): Promise<Task | undefined> {
+  /** Typing need not wait for the recipes. */
+  private pick({ title, placeholder }: Question, coming: Promise<Recipe[]>, target: Target): Promise<Task | undefined> {
     const pick = vscode.window.createQuickPick<Item>();
-    pick.title = 'Stet: rewrite';
-    pick.placeholder = 'What to do, e.g. “Handle the empty list”';
+    pick.title = title;
+    pick.placeholder = placeholder;
     pick.ignoreFocusOut = true;
+    let recipes: Item[] = [];
     const show = (): void => {
       const typed = pick.value.trim();
       pick.items = this.items(typed, recipes);
@@ -56,50 +87,65 @@ export class Instructions {
           pick.hide();
         }
       });
+      let isOpen = true;
       pick.onDidHide(() => {
+        isOpen = false;
         resolve(undefined);
         pick.dispose();
+      });
+      void coming.then((found) => {
+        recipes = itemsOf(found, target);
+        if (isOpen) {
+          show();
+        }
       });
       show();
       pick.show();
     });
   }
 
-  private items(typed: string, recipes: readonly Recipe[]): Item[] {
-    const isWanted = (label: string): boolean => label.toLowerCase().includes(typed.toLowerCase()) && label !== typed;
-    const before = this.kept().filter(isWanted);
-    const offered = recipes.filter(({ title }) => isWanted(title));
+  private items(typed: string, recipes: readonly Item[]): Item[] {
+    const isWanted = ({ label }: Item): boolean => label.toLowerCase().includes(typed.toLowerCase()) && label !== typed;
+    const before = this.kept().map((instruction) => ({ label: instruction, task: { instruction } }));
+    const offered = recipes.filter((item) => item.task && isWanted(item));
     return [
       ...(typed ? [{ label: typed, description: 'Enter', alwaysShow: true, task: { instruction: typed } }] : []),
-      ...group(
-        'Before',
-        before.map((instruction) => ({ label: instruction, task: { instruction } })),
-      ),
-      ...group(
-        'Recipes',
-        offered.map(({ id, title }) => ({ label: title, task: { recipe: id } })),
-      ),
+      ...group('Before', before.filter(isWanted)),
+      ...(typed ? group('Recipes', offered) : recipes),
     ];
   }
 
   private kept(): string[] {
     return this.memory.get<string[]>(KEY, []);
   }
+}
 
-  private async remember(instruction: string): Promise<void> {
-    const others = this.kept().filter((other) => other !== instruction);
-    await this.memory.update(KEY, [instruction, ...others].slice(0, MAX_KEPT));
+/** None where they can't be had: there is the instruction in words. */
+async function recipesFor(client: LanguageClient, { textDocument }: Target): Promise<Recipe[]> {
+  try {
+    const { uri } = textDocument;
+    return (await client.sendRequest<{ recipes: Recipe[] }>('stet/recipes', { textDocument: { uri } })).recipes;
+  } catch {
+    return [];
   }
+}
+
+/** In groups. The one that fixes problems is there where there are any. */
+function itemsOf(recipes: readonly Recipe[], target: Target): Item[] {
+  const diagnostics = problemsIn(target);
+  const suitable = recipes.filter(({ id }) => id !== FIX || diagnostics.length > 0);
+  return (['project', 'user', 'builtin'] as const).flatMap((kind) =>
+    group(
+      GROUPS[kind],
+      suitable
+        .filter((recipe) => recipe.kind === kind)
+        .map(({ id, title }) => ({ label: title, task: { recipe: id, ...(id === FIX ? { diagnostics } : {}) } })),
+    ),
+  );
 }
 
 /** alwaysShow: what is shown was chosen here, by what it contains. */
 function group(label: string, items: Item[]): Item[] {
   const separator = { label, kind: vscode.QuickPickItemKind.Separator };
   return items.length > 0 ? [separator, ...items.map((item) => ({ ...item, alwaysShow: true }))] : [];
-}
-
-/** The server says them at its start. The quick fix is no recipe to choose: it needs a diagnostic. */
-function recipesOf(experimental: unknown): Recipe[] {
-  const { stet } = (experimental ?? {}) as { stet?: { recipes?: Recipe[] } };
-  return (stet?.recipes ?? []).filter(({ id }) => id !== 'fix-diagnostic');
 }

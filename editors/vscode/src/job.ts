@@ -2,7 +2,18 @@
 
 import * as vscode from 'vscode';
 import type { Change } from './drawing';
-import type { DroppedHunk, Hunk, Progress, Range, RewriteResult, Sampling, Target, Task } from './protocol';
+import type {
+  DroppedHunk,
+  Hunk,
+  NewPart,
+  Progress,
+  Range,
+  RewriteResult,
+  Target,
+  Task,
+  Used,
+  Warning,
+} from './protocol';
 import { moved, movedSince, type Span, spanOf, type Version } from './spans';
 
 /** A hunk where it stands in the newest version of the document. */
@@ -14,7 +25,15 @@ export interface PlacedHunk extends Change {
 export interface Order {
   target: Target;
   task: Task;
-  sampling: Sampling;
+  /** Another try after an answer that changed nothing. */
+  again?: boolean;
+  /** The proposal that this is another version of, or that it goes on from. */
+  after?: { job: Job; as: 'alternativeTo' | 'refines' };
+}
+
+/** Where versions of a rewrite stand side by side. */
+export interface Place {
+  shown: Job;
 }
 
 let nJobs = 0;
@@ -22,6 +41,7 @@ let nJobs = 0;
 export class Job {
   readonly id = `vscode-${process.pid}-${++nJobs}`;
   readonly uri: vscode.Uri;
+  readonly place: Place;
   readonly stop = new vscode.CancellationTokenSource();
   state: 'running' | 'proposed' = 'running';
   /** Accepts wait for each other here. */
@@ -29,7 +49,14 @@ export class Job {
   /** What it is doing, with figures, for a person. */
   message = 'asking';
   eta: number | undefined;
+  /** What was asked, in words. */
+  words: string;
   hunks: PlacedHunk[] = [];
+  warnings: readonly Warning[] = [];
+  /** The user has seen the warnings and wants it all the same. */
+  isConfirmed = false;
+  /** What project files have put into the prompt. */
+  context: readonly Used[] = [];
   /** The lines being rewritten; undefined until the server has said which. */
   span: Span | undefined;
   /** Writing has reached this line. */
@@ -41,6 +68,30 @@ export class Job {
 
   constructor(readonly order: Order) {
     this.uri = vscode.Uri.parse(order.target.textDocument.uri);
+    this.place = order.after?.job.place ?? { shown: this };
+    this.words = 'instruction' in order.task ? order.task.instruction : order.task.recipe;
+  }
+
+  /** What to ask elsewhere to get the same: after a refinement, both instructions. */
+  get whole(): Task {
+    const { task, after } = this.order;
+    if (!after) {
+      return task;
+    }
+    const before = after.job.whole;
+    const words = 'instruction' in before ? before.instruction : after.job.words;
+    return after.as === 'refines' ? { instruction: `${words}\n${this.words}` } : before;
+  }
+
+  /** Of stet/rewrite. The server knows the range of a proposal, and what was asked for it. */
+  get params(): object {
+    const { target, task, again, after } = this.order;
+    const common = { jobId: this.id, ...(again ? { again } : {}) };
+    if (!after) {
+      return { ...target, ...task, ...common };
+    }
+    const textDocument = { uri: target.textDocument.uri };
+    return { textDocument, [after.as]: after.job.id, ...(after.as === 'refines' ? task : {}), ...common };
   }
 
   /** What is being rewritten, as it stands now. */
@@ -57,20 +108,23 @@ export class Job {
   }
 
   /** Take what the server says. It may speak of a version that is older than the document. */
-  take({ message, eta, version, range, hunks, line }: Progress): void {
+  take({ message, eta, version, range, hunks, line, instruction, context }: Progress): void {
     this.message = message;
     this.eta = eta ?? undefined;
+    this.words = instruction ?? this.words;
+    this.context = context ?? this.context;
     if (version !== undefined && range) {
-      this.place(version, range, hunks);
+      this.setPlaces(version, range, hunks);
       this.line = line === undefined ? undefined : movedSince({ first: line, stop: line }, version, this.history).first;
     }
   }
 
-  propose({ version, range, hunks }: RewriteResult): void {
+  propose({ version, range, hunks, warnings }: RewriteResult): void {
     this.state = 'proposed';
     this.eta = undefined;
     this.line = undefined;
-    this.place(version, range, hunks);
+    this.warnings = warnings;
+    this.setPlaces(version, range, hunks);
   }
 
   /** Forget all hunks but these. */
@@ -95,19 +149,25 @@ export class Job {
     return news;
   }
 
-  private place(version: number, range: Range, hunks: readonly Hunk[]): void {
+  private setPlaces(version: number, range: Range, hunks: readonly Hunk[]): void {
     const placed = (of: Range): Span => movedSince(spanOf(of), version, this.history);
     this.span = placed(range);
     this.columns = { start: range.start.character, end: range.end.character };
-    this.hunks = hunks.map(({ id, range: of, newText, removed }) => ({
+    this.hunks = hunks.map(({ id, range: of, newText, removed, added, written }) => ({
       id,
       newText,
       ...placed(of),
-      parts: removed.map(({ start, end }) => ({
+      removed: removed.map(({ start, end }) => ({
         row: start.line - of.start.line,
         start: start.character,
         end: end.character,
       })),
+      added: added.map(rowOf),
+      written: written?.map(rowOf),
     }));
   }
+}
+
+function rowOf({ line, start, end }: NewPart): { row: number; start: number; end: number } {
+  return { row: line, start, end };
 }

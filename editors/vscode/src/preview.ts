@@ -1,13 +1,23 @@
 /** Draws rewrites over the old text, with decorations alone: nothing else in the editor sees half an edit. */
 
 import * as vscode from 'vscode';
-import { draw, type Lines } from './drawing';
+import { draw, type Drawing, type Lines, MAX_PIECES, type Piece, type View } from './drawing';
 import type { Job } from './job';
 import type { Rewrites } from './rewrites';
 
 const color = (id: string): vscode.ThemeColor => new vscode.ThemeColor(id);
 
+const STYLES: Record<Piece['kind'], vscode.ThemableDecorationAttachmentRenderOptions> = {
+  plain: { color: color('editor.foreground'), backgroundColor: color('diffEditor.insertedLineBackground') },
+  added: { color: color('editor.foreground'), backgroundColor: color('diffEditor.insertedTextBackground') },
+  copied: { color: color('disabledForeground'), backgroundColor: color('diffEditor.insertedLineBackground') },
+  written: { color: color('editor.foreground'), backgroundColor: color('editor.findMatchHighlightBackground') },
+};
+
 export class Preview implements vscode.Disposable {
+  /** What stands out in the new lines. */
+  view: View = 'differences';
+
   /** Not to the end of the line: that is where the new text stands. */
   private readonly removed = vscode.window.createTextEditorDecorationType({
     backgroundColor: color('diffEditor.removedLineBackground'),
@@ -23,7 +33,10 @@ export class Preview implements vscode.Disposable {
     borderWidth: '1px 0 0 0',
     overviewRulerColor: color('diffEditorOverview.insertedForeground'),
   });
-  private readonly added = vscode.window.createTextEditorDecorationType({});
+  /** One for each piece of a line, in the order of the screen: the editor draws what stands at one place in that of the keys. */
+  private readonly pieces = Array.from({ length: MAX_PIECES }, () =>
+    vscode.window.createTextEditorDecorationType({}),
+  ).sort((a, b) => (a.key < b.key ? -1 : 1));
   /** Lines that the model has not come to yet. */
   private readonly ahead = vscode.window.createTextEditorDecorationType({ opacity: '0.6' });
   private readonly writing = vscode.window.createTextEditorDecorationType({
@@ -35,7 +48,7 @@ export class Preview implements vscode.Disposable {
     this.subscriptions = [
       rewrites.onDidChange((uri) => this.redraw((editor) => editor.document.uri.toString() === uri.toString())),
       vscode.window.onDidChangeVisibleTextEditors(() => this.redraw(() => true)),
-      ...[this.removed, this.parts, this.inserted, this.added, this.ahead, this.writing],
+      ...[this.removed, this.parts, this.inserted, ...this.pieces, this.ahead, this.writing],
     ];
   }
 
@@ -43,18 +56,26 @@ export class Preview implements vscode.Disposable {
     vscode.Disposable.from(...this.subscriptions).dispose();
   }
 
-  /** The drawing of an editor's rewrite, as values. */
-  drawing(editor: vscode.TextEditor): ReturnType<typeof draw> {
-    return draw(this.rewrites.at(editor.document.uri)?.hunks ?? [], linesOf(editor));
+  /** Let something else stand out. */
+  setView(view: View): void {
+    this.view = view;
+    this.redraw(() => true);
+  }
+
+  /** The drawing of an editor's rewrites, as values. */
+  drawing(editor: vscode.TextEditor): Drawing {
+    const hunks = this.rewrites.jobs.shown(editor.document.uri).flatMap((job) => job.hunks);
+    return draw(hunks, linesOf(editor), this.view);
   }
 
   private redraw(isMeant: (editor: vscode.TextEditor) => boolean): void {
     for (const editor of vscode.window.visibleTextEditors.filter(isMeant)) {
-      this.draw(editor, this.rewrites.at(editor.document.uri));
+      this.draw(editor);
+      this.drawWriting(editor);
     }
   }
 
-  private draw(editor: vscode.TextEditor, job: Job | undefined): void {
+  private draw(editor: vscode.TextEditor): void {
     const { removed, parts, inserted, cells } = this.drawing(editor);
     const whole = (first: number, stop: number): vscode.Range => wholeLines(editor.document, first, stop);
     editor.setDecorations(
@@ -69,28 +90,43 @@ export class Preview implements vscode.Disposable {
       this.inserted,
       inserted.map((line) => whole(line, line + 1)),
     );
-    editor.setDecorations(
-      this.added,
-      cells.map(({ line, gap, text }) => ({
-        range: endOf(editor.document, line),
-        renderOptions: { after: newText(text, gap) },
-      })),
-    );
-    this.drawWriting(editor, job);
+    this.pieces.forEach((type, index) => {
+      const drawn = cells.flatMap(({ line, gap, pieces }) => {
+        // A line that is empty is a piece too, or nobody would see that it comes.
+        const piece = pieces[index] ?? (index === 0 ? ({ kind: 'plain', text: ' ' } as const) : undefined);
+        const after = piece && newText(piece, index === 0 ? gap : 0);
+        return after ? [{ range: endOf(editor.document, line), renderOptions: { after } }] : [];
+      });
+      editor.setDecorations(type, drawn);
+    });
   }
 
   /** Where the writing is, and what it has not come to yet. */
-  private drawWriting(editor: vscode.TextEditor, job: Job | undefined): void {
-    const span = job?.state === 'running' ? job.span : undefined;
-    const last = editor.document.lineCount - 1;
-    const line = Math.min(job?.line ?? span?.first ?? 0, last);
-    editor.setDecorations(this.ahead, span && line < span.stop ? [wholeLines(editor.document, line, span.stop)] : []);
-    const after = { contentText: `stet: ${job?.message}` };
+  private drawWriting(editor: vscode.TextEditor): void {
+    const { document } = editor;
+    const last = document.lineCount - 1;
+    const running = this.rewrites.jobs.shown(document.uri).filter(isWriting);
+    const lineOf = (job: Job & Writing): number => Math.min(job.line ?? job.span.first, last);
+    editor.setDecorations(
+      this.ahead,
+      running
+        .filter((job) => lineOf(job) < job.span.stop)
+        .map((job) => wholeLines(document, lineOf(job), job.span.stop)),
+    );
     editor.setDecorations(
       this.writing,
-      span ? [{ range: endOf(editor.document, line), renderOptions: { after } }] : [],
+      running.map((job) => ({
+        range: endOf(document, lineOf(job)),
+        renderOptions: { after: { contentText: `stet: ${job.message}` } },
+      })),
     );
   }
+}
+
+type Writing = { span: NonNullable<Job['span']> };
+
+function isWriting(job: Job): job is Job & Writing {
+  return job.state === 'running' && job.span !== undefined;
 }
 
 function linesOf(editor: vscode.TextEditor): Lines {
@@ -102,14 +138,9 @@ function linesOf(editor: vscode.TextEditor): Lines {
   };
 }
 
-/** Blanks would be collapsed; an empty text would not be drawn at all. */
-function newText(text: string, gap: number): vscode.ThemableDecorationAttachmentRenderOptions {
-  return {
-    contentText: (text || ' ').replaceAll(' ', '\u00a0'),
-    margin: `0 0 0 ${gap}ch`,
-    backgroundColor: color('diffEditor.insertedLineBackground'),
-    color: color('editor.foreground'),
-  };
+/** Blanks would be collapsed. */
+function newText({ kind, text }: Piece, gap: number): vscode.ThemableDecorationAttachmentRenderOptions {
+  return { ...STYLES[kind], contentText: text.replaceAll(' ', '\u00a0'), margin: `0 0 0 ${gap}ch` };
 }
 
 function wholeLines(document: vscode.TextDocument, first: number, stop: number): vscode.Range {

@@ -27,7 +27,10 @@ export class Proposals implements vscode.TextDocumentContentProvider, vscode.Dis
   async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
     const original = documentUri(uri);
     const document = await vscode.workspace.openTextDocument(original);
-    return withChanges(document.getText(), this.rewrites.at(original)?.hunks ?? []);
+    return withChanges(
+      document.getText(),
+      this.rewrites.jobs.shown(original).flatMap((job) => job.hunks),
+    );
   }
 
   async show(job: Job): Promise<void> {

@@ -10,6 +10,13 @@ export interface Range {
   end: Position;
 }
 
+/** Characters of a line of a hunk's new text. */
+export interface NewPart {
+  line: number;
+  start: number;
+  end: number;
+}
+
 export interface Hunk {
   id: number;
   range: Range;
@@ -17,6 +24,10 @@ export interface Hunk {
   newText: string;
   /** What differs within the old lines, where lines became others. */
   removed: Range[];
+  /** What differs within the new ones. */
+  added: NewPart[];
+  /** What the model wrote itself; the rest it copied. */
+  written?: NewPart[] | null;
 }
 
 /** A hunk that can't be accepted any more: its lines were edited. */
@@ -31,30 +42,45 @@ export interface Target {
   range: Range;
 }
 
-/** What is wanted of it. */
-export type Task = { instruction: string } | { recipe: string; diagnostics?: unknown[] };
-
-/** How another try is made to differ from the one before. */
-export interface Sampling {
-  again?: boolean;
-  temperature?: number;
-  seed?: number;
-}
-
-export interface Figures {
-  eta?: number | null;
+export interface Diagnostic {
+  range: Range;
   message: string;
 }
 
-export interface Progress extends Figures {
+/** What is wanted of it. */
+export type Task = { instruction: string } | { recipe: string; diagnostics?: Diagnostic[] };
+
+/** A reason to look before accepting. */
+export interface Warning {
+  code: string;
+  message: string;
+}
+
+/** What a project file has put into the prompt. */
+export interface Used {
+  path: string;
+  kind: string;
+  characters: number;
+  cut: boolean;
+}
+
+export interface Progress {
   jobId: string;
   uri: string;
   state: 'starting' | 'loading' | 'queued' | 'prefill' | 'writing' | 'done' | 'failed' | 'cancelled' | 'stale';
+  /** The state in words, with figures. */
+  message: string;
+  /** What was asked, in words. */
+  instruction?: string;
   version?: number;
   range?: Range;
   hunks: Hunk[];
   droppedHunks: DroppedHunk[];
   line?: number;
+  copiedShare?: number | null;
+  tokensPerSecond?: number | null;
+  eta?: number | null;
+  context?: Used[];
 }
 
 export interface RewriteResult {
@@ -64,8 +90,8 @@ export interface RewriteResult {
   range: Range;
   hunks: Hunk[];
   droppedHunks: DroppedHunk[];
-  /** Reasons to look before accepting. */
-  warnings: { code: string; message: string }[];
+  warnings: Warning[];
+  context: Used[];
 }
 
 export interface AcceptResult {
@@ -79,7 +105,11 @@ export interface AcceptResult {
 export interface Recipe {
   id: string;
   title: string;
+  kind: 'builtin' | 'user' | 'project';
 }
 
 /** JSON-RPC codes of requests that ended because somebody wanted them to: nothing to tell the user. */
 export const QUIET_CODES = [-32800, -32802];
+
+/** What was asked for has to wait: it, or another version of it, is still being written or applied. */
+export const BUSY = -32803;

@@ -1,20 +1,32 @@
-/** The rewrites, one for each document: from the order to the accepted edit. Draws nothing (preview.ts, lenses.ts, status.ts). */
+/** What becomes of rewrites: from the order to the accepted edit. Draws nothing (preview.ts, lenses.ts, status.ts). */
 
 import * as vscode from 'vscode';
 import { type LanguageClient, ResponseError, State } from 'vscode-languageclient/node';
 import { Job, type Order } from './job';
-import { type AcceptResult, type Progress, QUIET_CODES, type RewriteResult, type Target, type Task } from './protocol';
+import { Jobs } from './jobs';
+import {
+  type AcceptResult,
+  BUSY,
+  type Progress,
+  QUIET_CODES,
+  type RewriteResult,
+  type Target,
+  type Task,
+} from './protocol';
+import { FIX } from './problems';
 import type { Server } from './server';
 import { setting } from './settings';
 
 /** A rewrite that is done sooner needs no notification. */
 const NOTIFY_AFTER_MS = 700;
+const STATUS_MS = 5000;
+const CHOOSE_MODEL = 'Choose a model…';
 
 export class Rewrites implements vscode.Disposable {
-  /** The order that was given last, to repeat it. */
-  last: Order | undefined;
+  readonly jobs = new Jobs();
+  /** What was asked last, to repeat it. */
+  last: Job | undefined;
 
-  private readonly jobs = new Map<string, Job>();
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   /** Fires when there is something new to draw for a document. */
   readonly onDidChange = this.changed.event;
@@ -25,17 +37,13 @@ export class Rewrites implements vscode.Disposable {
       this.changed,
       server.onClient((client) => this.listen(client)),
       vscode.workspace.onDidChangeTextDocument((event) => this.onEdit(event)),
-      vscode.workspace.onDidCloseTextDocument((document) => this.drop(document.uri)),
+      vscode.workspace.onDidCloseTextDocument(({ uri }) => this.jobs.in(uri).forEach((job) => this.drop(job))),
     ];
     server.onCommand = (argument) => this.runCommand(argument);
   }
 
   dispose(): void {
     vscode.Disposable.from(...this.subscriptions).dispose();
-  }
-
-  at(uri: vscode.Uri): Job | undefined {
-    return this.jobs.get(uri.toString());
   }
 
   /** Rewrite, and propose what comes. Ends when the proposal is there, or when none is to come. */
@@ -45,12 +53,10 @@ export class Rewrites implements vscode.Disposable {
       return;
     }
     const job = new Job(order);
-    this.drop(job.uri);
-    this.last = order;
-    this.jobs.set(job.uri.toString(), job);
+    this.last = job;
+    this.jobs.add(job);
     this.changed.fire(job.uri);
-    const params = { ...order.target, ...order.task, ...order.sampling, jobId: job.id };
-    const answer = client.sendRequest<RewriteResult>('stet/rewrite', params, job.stop.token);
+    const answer = client.sendRequest<RewriteResult>('stet/rewrite', job.params, job.stop.token);
     this.notify(job, answer);
     try {
       const result = await answer;
@@ -78,10 +84,9 @@ export class Rewrites implements vscode.Disposable {
     await client?.sendRequest('stet/reject', { jobId: job.id, hunks: [id] });
   }
 
-  /** End a rewrite from this side, whatever it is doing. */
-  drop(uri: vscode.Uri): void {
-    const job = this.at(uri);
-    if (!job) {
+  /** End a rewrite from this side, whatever it is doing. Other versions of it stay. */
+  drop(job: Job): void {
+    if (!this.jobs.has(job)) {
       return;
     }
     this.forget(job);
@@ -92,11 +97,17 @@ export class Rewrites implements vscode.Disposable {
     }
   }
 
+  /** Show this version in its place. */
+  choose(job: Job): void {
+    job.place.shown = job;
+    this.changed.fire(job.uri);
+  }
+
   private async acceptNow(job: Job, id: number | undefined): Promise<void> {
     // Those that are left now: an accept before this one may have taken some.
     const hunks = job.hunks.map((hunk) => hunk.id).filter((each) => id === undefined || each === id);
     const client = await this.server.client();
-    if (!client || !this.isAlive(job) || hunks.length === 0) {
+    if (!client || !this.jobs.has(job) || hunks.length === 0) {
       return;
     }
     try {
@@ -107,17 +118,17 @@ export class Rewrites implements vscode.Disposable {
         void vscode.window.showWarningMessage(`Stet: ${result.message}`);
       }
     } catch (error) {
-      this.onFailure(job, error);
+      if (error instanceof ResponseError && error.code === BUSY) {
+        void vscode.window.showWarningMessage(`Stet: ${error.message}`);
+      } else {
+        this.onFailure(job, error);
+      }
     }
   }
 
-  private isAlive(job: Job): boolean {
-    return this.at(job.uri) === job;
-  }
-
   private forget(job: Job): void {
-    if (this.isAlive(job)) {
-      this.jobs.delete(job.uri.toString());
+    if (this.jobs.has(job)) {
+      this.jobs.remove(job);
       this.changed.fire(job.uri);
     }
   }
@@ -126,13 +137,13 @@ export class Rewrites implements vscode.Disposable {
     job.keep(ids);
     if (ids.length === 0) {
       this.forget(job);
-    } else if (this.isAlive(job)) {
+    } else if (this.jobs.has(job)) {
       this.changed.fire(job.uri);
     }
   }
 
   private async onAnswer(job: Job, result: RewriteResult): Promise<void> {
-    if (!this.isAlive(job)) {
+    if (!this.jobs.has(job)) {
       return;
     }
     if (result.status === 'unchanged') {
@@ -152,20 +163,30 @@ export class Rewrites implements vscode.Disposable {
   }
 
   private onFailure(job: Job, error: unknown): void {
-    const wasAlive = this.isAlive(job);
+    const wasAlive = this.jobs.has(job);
     this.forget(job);
     const isWanted = error instanceof ResponseError && QUIET_CODES.includes(error.code);
     if (wasAlive && !isWanted) {
-      void vscode.window.showErrorMessage(`Stet: ${error instanceof Error ? error.message : String(error)}`);
+      void this.sayError(error);
+    }
+  }
+
+  /** A model that is not there can be had by a button: that is where a new user meets the choice. */
+  private async sayError(error: unknown): Promise<void> {
+    const text = error instanceof Error ? error.message : String(error);
+    const remedies = text.includes('stet models fetch') ? [CHOOSE_MODEL] : [];
+    if ((await vscode.window.showErrorMessage(`Stet: ${text}`, ...remedies)) === CHOOSE_MODEL) {
+      await vscode.commands.executeCommand('stet.chooseModel');
     }
   }
 
   private async offerAnotherTry(job: Job): Promise<void> {
     const again = 'Try again';
-    if ((await vscode.window.showInformationMessage('Stet: the model changed nothing', again)) === again) {
+    const isVersion = job.order.after?.as === 'alternativeTo';
+    const text = isVersion ? 'Stet: the model wrote the same again' : 'Stet: the model changed nothing';
+    if ((await vscode.window.showInformationMessage(text, again)) === again) {
       const { range, textDocument } = job.order.target;
-      const target = { textDocument: { uri: textDocument.uri }, range };
-      await this.run({ ...job.order, target, sampling: { again: true } });
+      await this.run({ ...job.order, target: { textDocument: { uri: textDocument.uri }, range }, again: true });
     }
   }
 
@@ -174,19 +195,19 @@ export class Rewrites implements vscode.Disposable {
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Stopped) {
         // A request that is running fails, and so is told of. A proposal is known to nobody any more.
-        [...this.jobs.values()].filter(({ state }) => state === 'proposed').forEach((job) => this.forget(job));
+        const proposals = this.jobs.in().filter(({ state }) => state === 'proposed');
+        proposals.forEach((job) => this.forget(job));
       }
     });
   }
 
   private onProgress(progress: Progress): void {
-    const job = [...this.jobs.values()].find(({ id }) => id === progress.jobId);
+    const job = this.jobs.get(progress.jobId);
     if (!job) {
       return;
     }
     if (progress.state === 'stale') {
-      this.forget(job);
-      void vscode.window.showWarningMessage(`Stet: ${progress.message}`);
+      this.onStale(job, progress.message);
       return;
     }
     job.take(progress);
@@ -196,11 +217,24 @@ export class Rewrites implements vscode.Disposable {
     }
   }
 
+  /** A proposal that can't be accepted any more. What the user has brought about by asking or accepting is no warning. */
+  private onStale(job: Job, reason: string): void {
+    const others = this.jobs.in(job.uri).filter((other) => other !== job);
+    const isNoNews = others.some((other) => other.place === job.place || other.state === 'running');
+    this.forget(job);
+    if (isNoNews) {
+      vscode.window.setStatusBarMessage(`Stet: ${reason}`, STATUS_MS);
+    } else {
+      void vscode.window.showWarningMessage(`Stet: ${reason}`);
+    }
+  }
+
   private onEdit(event: vscode.TextDocumentChangeEvent): void {
-    const job = this.at(event.document.uri);
-    if (job && event.contentChanges.length > 0) {
-      job.follow(event);
-      this.changed.fire(job.uri);
+    const { document, contentChanges } = event;
+    const jobs = this.jobs.in(document.uri);
+    if (jobs.length > 0 && contentChanges.length > 0) {
+      jobs.forEach((job) => job.follow(event));
+      this.changed.fire(document.uri);
     }
   }
 
@@ -217,9 +251,9 @@ export class Rewrites implements vscode.Disposable {
         report();
         const subscriptions = vscode.Disposable.from(
           this.onDidChange(report),
-          token.onCancellationRequested(() => this.isAlive(job) && this.drop(job.uri)),
+          token.onCancellationRequested(() => this.drop(job)),
         );
-        return isDone.then(() => subscriptions.dispose());
+        return isDone.then(() => void subscriptions.dispose());
       });
     }, NOTIFY_AFTER_MS);
     void isDone.then(() => clearTimeout(timer));
@@ -228,7 +262,10 @@ export class Rewrites implements vscode.Disposable {
   /** What was chosen in the code action menu. */
   private async runCommand(argument: unknown): Promise<void> {
     const { textDocument, range, ...task } = argument as Target & Task;
-    await this.run({ target: { textDocument, range }, task, sampling: {} });
+    // What is marked is where a problem shows; to mend it, the code around may have to change.
+    const isMark = 'recipe' in task && task.recipe === FIX && range.start.line === range.end.line;
+    const end = isMark ? range.start : range.end;
+    await this.run({ target: { textDocument, range: { start: range.start, end } }, task });
   }
 }
 

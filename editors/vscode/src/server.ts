@@ -139,7 +139,8 @@ export class Server implements vscode.Disposable {
         revealOutputChannelOn: RevealOutputChannelOn.Never,
         initializationOptions: serverSettings,
         middleware: {
-          executeCommand: (command, args, next) => (this.onCommand ? this.onCommand(args[0]) : next(command, args)),
+          executeCommand: (command, args, next): unknown =>
+            this.onCommand ? this.onCommand(args[0]) : next(command, args),
         },
       },
     );
