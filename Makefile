@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LUA := $(shell find editors/nvim -name '*.lua')
 
-.PHONY: help install demo test lint format bench vscode
+.PHONY: help install demo test lint lua format bench vscode
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -17,14 +18,19 @@ test: install ## Fetch the tiny preset's weights (0.5 GB), run all tests
 	$(BIN)/stet models fetch tiny --yes
 	$(BIN)/python -m pytest
 
-lint: install ## Check format, lint and types
+lint: install lua ## Check format, lint and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-format: install ## Format and fix what can be fixed
+lua: $(VENV)/stylua ## Check format and lint of the Neovim plugin (needs Node 20, npm and Debian's lua-check)
+	node .ci/format-lua.mjs $< --check $(LUA)
+	luacheck -q --config editors/nvim/.luacheckrc $(LUA)
+
+format: install $(VENV)/stylua ## Format and fix what can be fixed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+	node .ci/format-lua.mjs $(VENV)/stylua $(LUA)
 
 bench: $(VENV)/.stet ## Replay edits through the drafters: make bench FILES='edits/*.jsonl'
 	@test -n '$(FILES)' || { echo "make bench: say which tasks, e.g. make bench FILES='edits/*.jsonl'" >&2; exit 1; }
@@ -43,6 +49,10 @@ $(VENV)/.dev: $(VENV)/.stet
 # Scripts of packages are not run: none of those used here needs its own.
 editors/vscode/node_modules/.package-lock.json: editors/vscode/package-lock.json
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+
+$(VENV)/stylua:
+	npm install --prefix $@ --ignore-scripts --no-audit --no-fund --loglevel=error @johnnymorganz/stylua@2.5.2 || \
+		{ rm -rf $@; exit 1; }
 
 $(VENV)/.stet: pyproject.toml .ci/constraints.txt .ci/install-torch
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

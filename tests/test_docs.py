@@ -121,10 +121,18 @@ def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
     assert not missing
 
 
-def test_every_neovim_command_in_the_readme_is_defined() -> None:
-    plugin = (ROOT / "editors/nvim/plugin/stet.lua").read_text("utf-8")
-    for name in set(re.findall(r":(Stet\w*)", README)):
-        assert f"'{name}'" in plugin
+NVIM = ROOT / "editors/nvim"
+
+
+def test_every_neovim_command_is_documented_and_every_one_in_a_document_defined() -> None:
+    plugin = (NVIM / "plugin/stet.lua").read_text("utf-8")
+    defined = {f"Stet{name}" for name in re.findall(r"^add\('(\w*)'", plugin, flags=re.M)}
+    readme, help_page = (NVIM / "README.md").read_text("utf-8"), (NVIM / "doc/stet.txt").read_text("utf-8")
+    assert set(re.findall(r":(Stet\w*)", README)) <= defined
+    assert set(re.findall(r":(?:\[range\])?(Stet\w*)", readme)) == defined
+    assert set(re.findall(r"\*:(Stet\w*)\*", help_page)) == defined
+    maps = {"stet" + re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", name[4:]) for name in defined}
+    assert set(re.findall(r"\*<Plug>\(([\w-]+)\)\*", help_page)) == maps
 
 
 def test_every_configuration_for_other_editors_is_well_formed_and_starts_the_server() -> None:

@@ -53,7 +53,7 @@ def workshop(tmp_path: Path) -> Iterator[Workshop]:
 
 @pytest.fixture
 def nvim(workshop: Workshop, engine: PacedEngine) -> Editor:
-    return workshop.open(CODE, {"server": {"url": engine.url}})
+    return workshop.open(CODE, {"server": {"url": engine.url}}, options={"auto_accept": True})
 
 
 def start_slowly(nvim: Editor) -> None:
@@ -176,31 +176,45 @@ def test_each_undo_takes_back_one_thing(nvim: Editor) -> None:
 
 
 @pytest.mark.complaint(48, "cursor/cursor#2978")
-def test_no_key_means_accept_or_reject_unless_the_user_says_so(nvim: Editor) -> None:
-    start_slowly(nvim)
-    maps = nvim.lua(
-        """
-        local found = {}
-        for _, mode in ipairs({ 'n', 'i', 'x', 's', 'o', 'c', 't' }) do
-          for _, list in ipairs({ vim.api.nvim_get_keymap(mode), vim.api.nvim_buf_get_keymap(0, mode) }) do
-            for _, map in ipairs(list) do
-              if (map.desc or ''):find('Stet') then
-                table.insert(found, map.lhs)
+def test_no_key_that_edits_means_accept_or_reject(nvim: Editor) -> None:
+    """Those that do are there in normal mode as long as a proposal is, and do nothing else in Neovim."""
+    nvim.lua("vim.g.stet = {}")
+
+    def keys() -> set[str]:
+        found = nvim.lua(
+            """
+            local found = {}
+            for _, mode in ipairs({ 'n', 'i', 'x', 's', 'o', 'c', 't' }) do
+              for _, list in ipairs({ vim.api.nvim_get_keymap(mode), vim.api.nvim_buf_get_keymap(0, mode) }) do
+                for _, map in ipairs(list) do
+                  if (map.desc or ''):find('Stet') and not vim.startswith(map.lhs, '<Plug>') then
+                    table.insert(found, mode .. ' ' .. map.lhs)
+                  end
+                end
               end
             end
-          end
-        end
-        return found
-        """
-    )
-    assert maps and all(keys.startswith("<Plug>") for keys in maps)
+            return found
+            """
+        )
+        return set(found)
+
+    assert keys() == set()
+    start_slowly(nvim)
+    assert keys() == {"n <Esc>"}
+    nvim.wait_for_preview("change 1/")
+    assert keys() == {f"n {key}" for key in ("do", "dp", "dO", "dP", "]c", "[c")}
+    nvim.type("dP")
+    assert keys() == set()
+    for key in ("do", "dp", "dO", "dP"):
+        nvim.type(key)
+    assert nvim.text() == CODE
 
 
 @pytest.mark.complaint(50, "avante-corp/avante.nvim#626")
 def test_nothing_is_saved_and_nothing_applied_unseen(nvim: Editor) -> None:
-    nvim.lua("vim.g.stet = { auto_accept = false }; vim.o.autowrite = true")
+    nvim.lua("vim.g.stet = {}; vim.o.autowrite = true")
     start_slowly(nvim)
-    wait_for(lambda: ":StetAccept" in nvim.screen(), "the proposal")
+    wait_for(lambda: "change 1/" in nvim.screen(), "the proposal")
     assert nvim.text() == CODE and not nvim.nvim.current.buffer.options["modified"]
     nvim.type(":StetAccept<CR>")
     nvim.wait_for_text(AFTER)

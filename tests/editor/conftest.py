@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workshop import PacedEngine, Workshop, paced_engine, workshop_in
+from workshop import Editor, PacedEngine, Workshop, paced_engine, workshop_in
 
 
 @pytest.fixture
@@ -55,3 +55,9 @@ def vsix() -> Path:
     code_server.code_server()
     code_server.npm("package")
     return code_server.EXTENSION / "stet.vsix"
+
+
+@pytest.fixture(scope="module")
+def shared_editor(shared_workshop: Workshop, paced: PacedEngine) -> Editor:
+    """A Neovim for all tests of a file, each of which renews it: it and the server take a while to start."""
+    return shared_workshop.open("", {"server": {"url": paced.url}})

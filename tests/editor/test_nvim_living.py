@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from workshop import Editor, PacedEngine, Workshop, wait_for
+from workshop import Editor, wait_for
 
 pytestmark = pytest.mark.editor
 
@@ -15,16 +15,16 @@ def renamed(text: str) -> str:
     return re.sub(r"\by\b", "radius2", text)
 
 
-def start_apart(workshop: Workshop, engine: PacedEngine) -> Editor:
+def start_apart(shared_editor: Editor, **options: bool) -> Editor:
     """A slow rewrite of three functions, in a buffer of nothing else; the first of its hunks is on the screen."""
-    editor = workshop.open(APART, {"server": {"url": engine.url}})
+    editor = shared_editor.renew(APART, **options)
     editor.type(":%Stet slowly s/y/radius2/<CR>")
     editor.wait_for_preview("def f0(radius2)")
     return editor
 
 
-def test_typing_inside_the_range_but_outside_its_changes_costs_nothing(workshop: Workshop, engine: PacedEngine) -> None:
-    editor = start_apart(workshop, engine)
+def test_typing_inside_the_range_but_outside_its_changes_costs_nothing(shared_editor: Editor) -> None:
+    editor = start_apart(shared_editor, auto_accept=True)
     editor.type("10GAtyped<Esc>Go# end<Esc>ggO# top<Esc>")
     typed = editor.text()
     assert "second.typed" in typed and typed.startswith("# top\n") and typed.endswith("# end\n")
@@ -35,13 +35,12 @@ def test_typing_inside_the_range_but_outside_its_changes_costs_nothing(workshop:
     assert editor.text() == typed
 
 
-def test_a_change_whose_line_is_edited_is_dropped_and_said_once(workshop: Workshop, engine: PacedEngine) -> None:
-    editor = start_apart(workshop, engine)
-    editor.lua("vim.g.stet = { auto_accept = false }")
+def test_a_change_whose_line_is_edited_is_dropped_and_said_once(shared_editor: Editor) -> None:
+    editor = start_apart(shared_editor)
     editor.wait_for_preview("def f2(radius2)")
     editor.type("5GA + 1<Esc>")
     editor.wait_for_message("a change was dropped: you edited the lines")
-    wait_for(lambda: "(:StetAccept" in editor.screen(), "the proposal")
+    wait_for(lambda: "/5: do" in editor.screen(), "the proposal")
     shown = editor.screen()
     assert (shown.count("(radius2)"), shown.count("return radius2")) == (3, 2)
     typed = editor.text()
@@ -50,11 +49,10 @@ def test_a_change_whose_line_is_edited_is_dropped_and_said_once(workshop: Worksh
     assert len([line for line in editor.messages() if "dropped" in line]) == 1
 
 
-def test_the_words_that_differ_stand_out(workshop: Workshop, engine: PacedEngine) -> None:
-    editor = workshop.open(APART, {"server": {"url": engine.url}})
-    editor.lua("vim.g.stet = { auto_accept = false }")
+def test_the_words_that_differ_stand_out(shared_editor: Editor) -> None:
+    editor = shared_editor.renew(APART)
     editor.type(":5,5Stet s/y/radius2/<CR>")
-    editor.wait_for_preview("(:StetAccept")
+    editor.wait_for_preview("change 1/1")
     marked = editor.lua(
         """
         local words = {}

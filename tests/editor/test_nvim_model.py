@@ -37,7 +37,7 @@ LONG = "\n\n".join(f"def step_{n}(x):\n    y = x + {n}\n    z = y * x\n    retur
 
 @pytest.fixture
 def editor(shared_workshop: Workshop) -> Iterator[Editor]:
-    editor = shared_workshop.open(CODE, {"model": "tiny"})
+    editor = shared_workshop.open(CODE, {"model": "tiny"}, options={"auto_accept": True})
     yield editor
     shared_workshop.close(editor)
 

@@ -25,7 +25,7 @@ from speculation.serving import process, runtime
 HERE = Path(__file__).parent
 PLUGIN = HERE.parents[1] / "editors" / "nvim"
 BIN = Path(sys.executable).parent
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 T = TypeVar("T")
@@ -100,12 +100,34 @@ class Editor:
         self.file = file
 
     def lua(self, code: str, *args: Any) -> Any:
+        self.check_not_blocked()
         return self.nvim.exec_lua(code, *args)
+
+    def check_not_blocked(self) -> None:
+        """Fail where the next call would hang: Neovim waits for a key, mostly because of an error of several lines."""
+        if self.nvim.api.get_mode()["blocking"]:
+            self.nvim.input("<CR>")
+            pytest.fail(f"Neovim waited for a key: {self.nvim.command_output('messages')}")
 
     def type(self, keys: str) -> None:
         """Press keys, and wait until all of them have been worked off."""
         self.nvim.input(keys)
         wait_for(lambda: not self.nvim.api.get_mode()["blocking"], f"Neovim to take {keys!r} (does it wait for Enter?)")
+
+    def renew(self, text: str | bytes, name: str = "sample.py", **options: Any) -> "Editor":
+        """Go on with a new file in the same Neovim and the same server. options: the plugin's."""
+        self.check_not_blocked()
+        self.nvim.input("<C-\\><C-n>")
+        self.nvim.command("silent! tabonly! | silent! only! | silent! %bwipeout!")
+        self.file = self.file.with_name(name)
+        self.file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self.lua("vim.g.stet = ...", options)
+        self.nvim.command(f"silent edit {self.file} | messages clear")
+        self.wait_for_server()
+        return self
+
+    def wait_for_server(self) -> None:
+        wait_for(lambda: self.lua("return #vim.lsp.get_clients({ bufnr = 0, name = 'stet' }) > 0"), "the server")
 
     def text(self) -> str:
         return "\n".join(self.nvim.current.buffer[:]) + "\n"
@@ -181,12 +203,22 @@ class Workshop:
         self.editors: list[Editor] = []
         self.n_opened = 0
 
-    def open(self, text: str | bytes, settings: dict[str, Any], name: str = "sample.py") -> Editor:
-        """An editor on a file with that text, its server ready."""
+    def open(
+        self,
+        text: str | bytes,
+        settings: dict[str, Any],
+        name: str = "sample.py",
+        options: dict[str, Any] | None = None,
+    ) -> Editor:
+        """An editor on a file with that text, its server ready. settings: the server's; options: the plugin's."""
+        return self.open_with(self._init_lua(settings, options or {}), text, name)
+
+    def open_with(self, init_lua: str, text: str | bytes, name: str = "sample.py") -> Editor:
+        """The same with a configuration of one's own."""
         file = self.folder / name
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
         init = self.folder / "init.lua"
-        init.write_text(self._init_lua(settings))
+        init.write_text(init_lua)
         self.n_opened += 1
         listen = self.runtime / f"nvim{self.n_opened}"
         arguments = ["--headless", "--listen", str(listen), "--clean", "-u", str(init), str(file)]
@@ -199,7 +231,7 @@ class Workshop:
         if not nvim.call("has", "nvim-0.11"):
             version = editor.lua("return tostring(vim.version())")
             pytest.fail(f"the editor tests need Neovim 0.11 or newer, not {version}")
-        wait_for(lambda: editor.lua("return #vim.lsp.get_clients({ bufnr = 0, name = 'stet' }) > 0"), "the server")
+        editor.wait_for_server()
         return editor
 
     def engine(self) -> process.Health:
@@ -227,7 +259,7 @@ class Workshop:
             editor.nvim.command("")
         editor.nvim.close()
 
-    def _init_lua(self, settings: dict[str, Any]) -> str:
+    def _init_lua(self, settings: dict[str, Any], options: dict[str, Any]) -> str:
         server = {
             "cmd": [program("stet", "pip install -e ."), "lsp"],
             "cmd_env": {"XDG_CACHE_HOME": self.models_cache},
@@ -237,6 +269,7 @@ class Workshop:
             (
                 f"vim.opt.rtp:prepend({json.dumps(str(PLUGIN))})",
                 "vim.opt.swapfile = false",
+                f"vim.g.stet = vim.json.decode({json.dumps(json.dumps(options))})",
                 f"vim.lsp.config('stet', vim.json.decode({json.dumps(json.dumps(server))}))",
                 "vim.lsp.enable('stet')",
             )

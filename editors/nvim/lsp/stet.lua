@@ -13,9 +13,14 @@ return {
     'tex', 'text', 'toml', 'typescript', 'typescriptreact', 'vim', 'vue', 'xml', 'yaml', 'zig', 'zsh',
   },
   root_markers = { { 'pyproject.toml', 'package.json', 'Cargo.toml', 'go.mod' }, '.git' },
+  commands = {
+    ['stet.rewrite'] = function(command, ctx)
+      require('stet.commands').code_action(command, ctx)
+    end,
+  },
   handlers = {
     ['stet/progress'] = function(_, progress)
-      require('stet').on_progress(progress)
+      require('stet.rewrite').on_progress(progress)
     end,
     ['workspace/applyEdit'] = function(err, params, ctx)
       return require('stet.edit').apply(err, params, ctx)

@@ -28,7 +28,7 @@ function M.apply(err, params, ctx)
   vim.tbl_map(break_undo, buffers)
   local answer = vim.lsp.handlers['workspace/applyEdit'](err, params, ctx)
   vim.tbl_map(break_undo, buffers)
-  vim.tbl_map(require('stet.preview').clear, buffers)
+  vim.tbl_map(require('stet.screen').hide_taken, buffers)
   return answer
 end
 

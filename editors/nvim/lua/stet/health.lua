@@ -1,32 +1,24 @@
 --- `:checkhealth stet`: each thing that a rewrite needs, and what to do where it is missing.
+local program = require('stet.program')
+
 local M = {}
 
 local health = vim.health
 local TIMEOUT_MS = 10000
 
---- Run the server's program as the server is run; nil if it can't be.
----@param program string
----@param args string[]
----@return vim.SystemCompleted?
-local function run(program, args)
-  local opts = { text = true, timeout = TIMEOUT_MS, env = vim.lsp.config.stet.cmd_env }
-  local ok, job = pcall(vim.system, vim.list_extend({ program }, args), opts)
-  return ok and job:wait() or nil
-end
-
---- What the program prints as JSON, whatever its exit code; nil if it doesn't.
----@param program string
+--- What the program prints as JSON; nil, and said so, if it doesn't.
+---@param path string
 ---@param args string[]
 ---@return table?
-local function json_of(program, args)
-  local result = run(program, args)
-  local ok, value = pcall(vim.json.decode, result and result.stdout or '', { luanil = { object = true } })
-  if ok and type(value) == 'table' then
-    return value
+local function json_of(path, args)
+  local value, failure = program.json(path, args)
+  if not value then
+    health.error(
+      ('stet %s gave no answer'):format(table.concat(args, ' ')),
+      { failure .. ' (run it in a terminal to see more)' }
+    )
   end
-  health.error(('stet %s gave no answer'):format(table.concat(args, ' ')), {
-    vim.trim(result and result.stderr or '') .. ' (run it in a terminal to see more)',
-  })
+  return value
 end
 
 local function check_neovim()
@@ -43,47 +35,45 @@ end
 --- The program behind the configured cmd, if it can be run.
 ---@return string?
 local function check_command()
-  local cmd = vim.lsp.config.stet.cmd
-  if type(cmd) ~= 'table' then
-    health.info('cmd is a function: its program is not checked')
-    return nil
-  end
-  local program = vim.fn.exepath(cmd[1])
-  if program == '' then
-    health.error(cmd[1] .. ' is not an executable on $PATH', {
+  local path, problem = program.find()
+  if not path then
+    health.error(problem --[[@as string]], {
       'install it: pipx install stet-lsp',
       "or say where it is: vim.lsp.config('stet', { cmd = { '/path/to/stet', 'lsp' } })",
     })
     return nil
   end
-  local result = run(program, { '--version' })
+  local result = program.run(path, { '--version' })
   if not result or result.code ~= 0 then
-    health.error(program .. ' --version failed', { vim.trim(result and result.stderr or '') })
+    health.error(path .. ' --version failed', { vim.trim(result and result.stderr or '') })
     return nil
   end
-  health.ok(('%s (%s)'):format(program, vim.trim(result.stdout)))
-  return program
+  health.ok(('%s (%s)'):format(path, vim.trim(result.stdout)))
+  return path
 end
 
----@param program string
-local function check_engine(program)
-  local engine = json_of(program, { 'engine', 'status', '--json' })
+---@param path string
+local function check_engine(path)
+  local engine = json_of(path, { 'engine', 'status', '--json' })
   if not engine then
     return
   end
   if engine.status == 'failed' then
     health.error('the engine failed: ' .. engine.error, { 'stet engine stop', 'its log: ' .. engine.log })
   elseif engine.pid then
-    local what = ('engine %s: %s on %s'):format(engine.status, engine.model, engine.device)
+    local what = ('engine %s: %s in %s on %s'):format(engine.status, engine.model, engine.dtype, engine.device)
     health.ok(('%s, %d active and %d waiting (pid %d)'):format(what, engine.n_active, engine.n_waiting, engine.pid))
+    if engine.trouble then
+      health.warn(engine.trouble)
+    end
   else
     health.ok('the engine is not running: the first rewrite starts it')
   end
 end
 
----@param program string
-local function check_models(program)
-  local models = json_of(program, { 'models', 'list', '--json' })
+---@param path string
+local function check_models(path)
+  local models = json_of(path, { 'models', 'list', '--json' })
   if not models then
     return
   end
@@ -91,9 +81,31 @@ local function check_models(program)
     return fetched.model
   end, models.fetched)
   if #names > 0 then
-    health.ok('models fetched: ' .. table.concat(names, ', '))
+    health.ok(('models fetched: %s, in %s'):format(table.concat(names, ', '), models.models_dir))
   else
-    health.warn('no model is fetched yet', { 'stet models fetch small' })
+    health.warn('no model is fetched yet', { ':StetSetup' })
+  end
+end
+
+--- Memory and device, as the choice of a model sees them.
+---@param path string
+local function check_memory(path)
+  local fit = json_of(path, { 'models', 'fit', '--json' })
+  for _, preset in ipairs(fit and fit.presets or {}) do
+    local is_recommended = preset.preset == fit.recommended
+    health.info(
+      ('%s on %s: %s%s'):format(preset.preset, preset.device, preset.why, is_recommended and ' (recommended)' or '')
+    )
+  end
+end
+
+--- What was learned: reading it opens the database.
+---@param path string
+local function check_database(path)
+  local stats = json_of(path, { 'stats', '--json' })
+  if stats then
+    local n = vim.tbl_count(stats.targets)
+    health.ok(n == 0 and 'the database has nothing learned yet' or ('the database knows %d models'):format(n))
   end
 end
 
@@ -113,7 +125,10 @@ local function check_servers()
       health.ok(('server %s (client %d) answered in %.0f ms'):format(version, client.id, ms))
     else
       local reason = failure or answer and answer.err.message
-      health.error(('the server (client %d) does not answer: %s'):format(client.id, reason), { 'see ' .. vim.lsp.log.get_filename() })
+      health.error(
+        ('the server (client %d) does not answer: %s'):format(client.id, reason),
+        { 'see ' .. vim.lsp.log.get_filename() }
+      )
     end
   end
 end
@@ -121,10 +136,12 @@ end
 function M.check()
   health.start('stet')
   check_neovim()
-  local program = check_command()
-  if program then
-    check_engine(program)
-    check_models(program)
+  local path = check_command()
+  if path then
+    check_engine(path)
+    check_models(path)
+    check_memory(path)
+    check_database(path)
   end
   check_servers()
 end

@@ -1,60 +1,41 @@
---- Draws a rewrite beside the buffer's text: extmarks and virtual lines only. Knows no requests.
----
---- Rows come from the server, for a version that may be older than the buffer. One mark on the first line of the range
---- (the anchor) says how far it has moved since. What was typed within the range since then is as little as the user
---- types until the server answers, and the server answers each edit there: the next view puts it right.
+--- Draws rewrites beside the buffer's text: extmarks and virtual lines only. Knows no requests.
+local lines_of = require('stet.lines')
+
 local M = {}
 
 local marks = vim.api.nvim_create_namespace('stet')
-local anchors = vim.api.nvim_create_namespace('stet.anchor')
+---@type table<string, integer[]> the marks of each job
+local drawn = {}
+---@type table<integer, integer> by buffer: the mark of its hint
+local hints = {}
 
-for group, link in pairs({ StetAdd = 'DiffAdd', StetDelete = 'DiffDelete', StetWord = 'DiffText', StetStatus = 'Comment' }) do
+local GROUPS = {
+  StetAdd = 'DiffAdd',
+  StetDelete = 'DiffDelete',
+  StetWord = 'DiffText',
+  StetWritten = 'DiffText',
+  StetCopied = 'Comment',
+  StetStatus = 'Comment',
+  StetHint = 'NonText',
+}
+for group, link in pairs(GROUPS) do
   vim.api.nvim_set_hl(0, group, { link = link, default = true })
 end
 
----@class stet.Hunk
----@field range lsp.Range whole lines
----@field newText string
----@field removed lsp.Range[] what differs within old lines
----@field added { line: integer, start: integer, end: integer }[] what differs within new ones
+--- Whether new lines show what the model wrote, rather than what differs.
+M.shows_written = false
 
----@class stet.View what to draw: a stet/progress notification, or the answer to stet/rewrite with a message
----@field version integer
----@field range lsp.Range
----@field hunks stet.Hunk[] final ones
----@field line? integer where the writing is: what comes before is final
----@field text? string all that has been written so far
----@field finalLines? integer so many lines of it are final
----@field message string
-
---- How many lines the range has moved since the version that its rows belong to; nil while that can't be known.
----@param buf integer
----@param view stet.View
----@return integer?
-local function shift(buf, view)
-  local row = view.range.start.line
-  local anchor = vim.api.nvim_buf_get_extmarks(buf, anchors, 0, -1, {})[1]
-  if anchor then
-    return anchor[2] - row
-  end
-  if vim.lsp.util.buf_versions[buf] == view.version then
-    vim.api.nvim_buf_set_extmark(buf, anchors, row, 0, { strict = false })
-    return 0
-  end
-end
-
----@param text string
----@return string[]
-local function split(text)
-  return text == '' and {} or vim.split((text:gsub('\r', ''):gsub('\n$', '')), '\n')
-end
+---@class stet.Chunks a line of new text in parts
+---@field line string highlight group of what doesn't stand out
+---@field part string highlight group of what does
 
 --- The lines as virtual ones. They show a tab as it is, so it is spelt out in spaces.
 ---@param buf integer
 ---@param lines string[]
----@param words table<integer, [integer, integer][]>
+---@param parts table<integer, [integer, integer][]> by line, from 1: bytes of it that stand out
+---@param groups stet.Chunks
 ---@return [string, string][][]
-local function virtual_lines(buf, lines, words)
+local function virtual_lines(buf, lines, parts, groups)
   local tab = vim.bo[buf].tabstop
   local shown = {}
   for n, line in ipairs(lines) do
@@ -71,11 +52,11 @@ local function virtual_lines(buf, lines, words)
       at = stop
       table.insert(chunks, { shown_text, group })
     end
-    for _, word in ipairs(words[n] or {}) do
-      add(word[1], 'StetAdd')
-      add(word[2], 'StetWord')
+    for _, part in ipairs(parts[n] or {}) do
+      add(part[1], groups.line)
+      add(part[2], groups.part)
     end
-    add(#line, 'StetAdd')
+    add(#line, groups.line)
     shown[n] = chunks
   end
   return shown
@@ -94,62 +75,116 @@ local function show_above_first_line(buf, n_lines)
   end
 end
 
----@param range lsp.Range whole lines
----@return integer first
----@return integer stop the row after the last
-local function rows(range)
-  return range.start.line, range['end'].line + (range['end'].character > 0 and 1 or 0)
+---@param job stet.Job
+---@param row integer
+---@param col integer
+---@param opts vim.api.keyset.set_extmark
+local function mark(job, row, col, opts)
+  opts.strict = false
+  table.insert(drawn[job.id], vim.api.nvim_buf_set_extmark(job.buf, marks, row, col, opts))
 end
 
---- Draw a change: rows first up to stop become lines.
----@param buf integer
+--- Draw lines as the new text of rows first up to stop.
+---@param job stet.Job
 ---@param first integer
 ---@param stop integer
----@param lines string[]
----@param words? table<integer, [integer, integer][]> by line, from 1: bytes of it that stand out
-local function draw_change(buf, first, stop, lines, words)
+---@param new [string, string][][]
+local function draw_new(job, first, stop, new)
+  if #new == 0 then
+    return
+  end
+  -- An insertion stays above the line it is put before, also when the line above goes.
+  local is_above = first == stop and first < vim.api.nvim_buf_line_count(job.buf)
+  mark(job, is_above and first or stop - 1, 0, { virt_lines = new, virt_lines_above = is_above })
+  if is_above and first == 0 then
+    show_above_first_line(job.buf, #new)
+  end
+end
+
+---@param job stet.Job
+---@param first integer
+---@param stop integer
+local function draw_old(job, first, stop)
   if stop > first then
-    local deleted = { end_row = stop, hl_group = 'StetDelete', hl_eol = true, strict = false }
-    vim.api.nvim_buf_set_extmark(buf, marks, first, 0, deleted)
+    mark(job, first, 0, { end_row = stop, hl_group = 'StetDelete', hl_eol = true })
   end
-  if #lines > 0 then
-    local added = { virt_lines = virtual_lines(buf, lines, words or {}), virt_lines_above = stop == 0, strict = false }
-    vim.api.nvim_buf_set_extmark(buf, marks, math.max(stop - 1, 0), 0, added)
+end
+
+--- What stands out in a hunk's new lines, in bytes of them.
+---@param lines string[]
+---@param parts stet.Part[]
+---@param n_before integer bytes of the first line that aren't the hunk's
+---@param encoding string
+---@return table<integer, [integer, integer][]>
+local function bytes_of(lines, parts, n_before, encoding)
+  local found = {}
+  for _, part in ipairs(parts) do
+    local n = part.line + 1
+    local by = n == 1 and n_before or 0
+    local text = lines[n]:sub(by + 1)
+    local start, stop =
+      vim.str_byteindex(text, encoding, part.start, false), vim.str_byteindex(text, encoding, part['end'], false)
+    found[n] = vim.list_extend(found[n] or {}, { { by + start, by + stop } })
   end
-  if #lines > 0 and stop == 0 then
-    show_above_first_line(buf, #lines)
+  return found
+end
+
+---@param job stet.Job
+---@param hunk stet.Hunk
+local function draw_hunk(job, hunk)
+  local encoding = job.client.offset_encoding
+  local lines, n_before = lines_of.of(job.buf, hunk, encoding)
+  local is_split = M.shows_written and hunk.written ~= nil
+  local parts = bytes_of(lines, is_split and hunk.written or hunk.added, n_before, encoding)
+  local groups = is_split and { line = 'StetCopied', part = 'StetWritten' } or { line = 'StetAdd', part = 'StetWord' }
+  draw_old(job, hunk.first, hunk.stop)
+  draw_new(job, hunk.first, hunk.stop, virtual_lines(job.buf, lines, parts, groups))
+  for _, range in ipairs(hunk.removed) do
+    local row = hunk.first + range.start.line - hunk.range.start.line
+    mark(job, row, #lines_of.around(job.buf, row, range.start.character, encoding), {
+      end_row = row,
+      end_col = #lines_of.around(job.buf, row, range['end'].character, encoding),
+      hl_group = 'StetWord',
+      priority = vim.hl.priorities.user + 1,
+    })
   end
 end
 
 --- What has been written since the last line that is final.
----@param view stet.View
+---@param job stet.Job
 ---@return string[]
-local function pending_lines(view)
-  return vim.list_slice(split(view.text), view.finalLines + 1)
+local function pending_lines(job)
+  local text = job.view.text
+  if job.view.finalLines == 0 and job.view.range.start.character > 0 and text ~= '' then
+    text = lines_of.around(job.buf, job.first, job.view.range.start.character, job.client.offset_encoding) .. text
+  end
+  return vim.list_slice(lines_of.split(text), job.view.finalLines + 1)
 end
 
 --- Draw what is not final yet, as it looks now beside the old lines ahead, of which the model has not reached the last.
----@param buf integer
----@param view stet.View
----@param by integer
+---@param job stet.Job
 ---@return integer row where the writing is
-local function draw_pending(buf, view, by)
-  local row = view.line + by
-  local pending = pending_lines(view)
+local function draw_pending(job)
+  local row = job.line
+  local pending = pending_lines(job)
   if #pending == 0 then
     return row
   end
-  local _, stop = rows(view.range)
-  local old = vim.api.nvim_buf_get_lines(buf, row, stop + by, false)
+  local old = vim.api.nvim_buf_get_lines(job.buf, row, job.stop, false)
   local function text(lines)
     return table.concat(lines, '\n') .. '\n'
   end
-  for _, change in ipairs(vim.diff(text(old), text(pending), { result_type = 'indices' }) --[[@as integer[][] ]]) do
+  for _, change in
+    ipairs(vim.diff(text(old), text(pending), { result_type = 'indices' }) --[[@as integer[][] ]])
+  do
     local at, n_old, new_at, n_new = unpack(change)
     -- An insertion is said to be at the line before it.
     local first = row + at - (n_old > 0 and 1 or 0)
     local is_ahead = first + n_old >= row + #old
-    draw_change(buf, first, is_ahead and first or first + n_old, vim.list_slice(pending, new_at, new_at + n_new - 1))
+    local stop = is_ahead and first or first + n_old
+    local new = vim.list_slice(pending, new_at, new_at + n_new - 1)
+    draw_old(job, first, stop)
+    draw_new(job, first, stop, virtual_lines(job.buf, new, {}, { line = 'StetAdd', part = 'StetWord' }))
     if is_ahead then
       return first
     end
@@ -157,59 +192,52 @@ local function draw_pending(buf, view, by)
   return row + #old
 end
 
---- Draw a hunk, and in its lines the words that differ.
----@param buf integer
----@param hunk stet.Hunk
----@param by integer
----@param encoding string
-local function draw_hunk(buf, hunk, by, encoding)
-  local first, stop = rows(hunk.range)
-  local lines, words = split(hunk.newText), {}
-  for _, part in ipairs(hunk.added) do
-    local line = lines[part.line + 1]
-    local word = { vim.str_byteindex(line, encoding, part.start, false), vim.str_byteindex(line, encoding, part['end'], false) }
-    words[part.line + 1] = vim.list_extend(words[part.line + 1] or {}, { word })
-  end
-  draw_change(buf, first + by, stop + by, lines, words)
-  for _, range in ipairs(hunk.removed) do
-    local row = range.start.line + by
-    local line = vim.api.nvim_buf_get_lines(buf, row, row + 1, false)[1] or ''
-    vim.api.nvim_buf_set_extmark(buf, marks, row, vim.str_byteindex(line, encoding, range.start.character, false), {
-      end_row = row,
-      end_col = vim.str_byteindex(line, encoding, range['end'].character, false),
-      hl_group = 'StetWord',
-      priority = vim.hl.priorities.user + 1,
-      strict = false,
-    })
-  end
-end
-
---- Replace what is drawn in buf by view.
----@param buf integer
----@param view stet.View
----@param encoding string of its columns
-function M.draw(buf, view, encoding)
-  local by = shift(buf, view)
-  if not by then
+--- Replace what is drawn of a job by how far it is now.
+---@param job stet.Job
+---@param status string
+function M.draw(job, status)
+  M.clear(job)
+  if not job.view then
     return
   end
-  vim.api.nvim_buf_clear_namespace(buf, marks, 0, -1)
-  for _, hunk in ipairs(view.hunks) do
-    draw_hunk(buf, hunk, by, encoding)
+  drawn[job.id] = {}
+  for _, hunk in ipairs(job.hunks) do
+    if not hunk.is_taken then
+      draw_hunk(job, hunk)
+    end
   end
-  local first, stop = rows(view.range)
-  local writing = view.line and draw_pending(buf, view, by) or first + by
-  vim.api.nvim_buf_set_extmark(buf, marks, math.min(writing, stop - 1 + by), 0, {
-    virt_text = { { 'stet: ' .. view.message, 'StetStatus' } },
-    strict = false,
-  })
+  local row = job.request and draw_pending(job) or job.first
+  mark(job, math.max(0, math.min(row, job.stop - 1)), 0, { virt_text = { { status, 'StetStatus' } } })
 end
 
+--- Take down all that is drawn of a job.
+---@param job stet.Job
+function M.clear(job)
+  if vim.api.nvim_buf_is_valid(job.buf) then
+    for _, id in ipairs(drawn[job.id] or {}) do
+      vim.api.nvim_buf_del_extmark(job.buf, marks, id)
+    end
+  end
+  drawn[job.id] = nil
+end
+
+--- Put a buffer's one hint at the end of a row, or take it down.
 ---@param buf integer
-function M.clear(buf)
-  if vim.api.nvim_buf_is_valid(buf) then
-    vim.api.nvim_buf_clear_namespace(buf, marks, 0, -1)
-    vim.api.nvim_buf_clear_namespace(buf, anchors, 0, -1)
+---@param row? integer
+---@param text? string
+function M.hint(buf, row, text)
+  if not vim.api.nvim_buf_is_valid(buf) then
+    hints[buf] = nil
+    return
+  end
+  if hints[buf] then
+    vim.api.nvim_buf_del_extmark(buf, marks, hints[buf])
+    hints[buf] = nil
+  end
+  if row then
+    row = math.min(row, vim.api.nvim_buf_line_count(buf) - 1)
+    hints[buf] =
+      vim.api.nvim_buf_set_extmark(buf, marks, row, 0, { virt_text = { { text, 'StetHint' } }, priority = 1 })
   end
 end
 

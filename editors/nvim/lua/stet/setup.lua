@@ -1,0 +1,109 @@
+--- `:StetSetup`: choose a model that suits the machine, fetch it once the user agrees, and use it.
+local program = require('stet.program')
+local say = require('stet.say')
+
+local M = {}
+
+---@class stet.Fit a preset on this machine, as `stet models fit --json` says it
+---@field preset string
+---@field model string
+---@field fits boolean
+---@field fetched boolean
+---@field download_bytes integer
+---@field why string
+
+---@param bytes integer
+---@return string
+local function size(bytes)
+  return ('%.1f GB'):format(bytes / 1e9)
+end
+
+---@param fit stet.Fit
+---@param recommended? string
+---@return string
+local function line_of(fit, recommended)
+  local fetch = fit.fetched and 'is here' or size(fit.download_bytes) .. ' to fetch'
+  local mark = fit.preset == recommended and ' (recommended)' or ''
+  return ('%s: %s, %s, %s%s'):format(fit.preset, fit.model, fetch, fit.why, mark)
+end
+
+--- Have all servers use a model, and those to come.
+---@param model string
+local function use(model)
+  vim.lsp.config('stet', { init_options = { model = model } })
+  local settings = vim.lsp.config.stet.init_options
+  for _, client in ipairs(vim.lsp.get_clients({ name = 'stet' })) do
+    client:notify('workspace/didChangeConfiguration', { settings = { stet = settings } })
+  end
+  say.info(("using %s. To keep it: vim.lsp.config('stet', { init_options = { model = '%s' } })"):format(model, model))
+end
+
+--- Fetch in a terminal: the program says what, how large and from where, and asks before it does.
+---@param path string of the program
+---@param model string
+local function fetch(path, model)
+  vim.cmd('botright 12new')
+  vim.fn.jobstart({ path, 'models', 'fetch', model }, {
+    term = true,
+    env = vim.lsp.config.stet.cmd_env,
+    on_exit = function(_, code)
+      if code == 0 then
+        use(model)
+      else
+        say.warn(model .. ' was not fetched (:StetSetup goes on where it stopped)')
+      end
+    end,
+  })
+  vim.cmd.startinsert()
+end
+
+--- Weights that the user has brought: no network is needed for them.
+local function ask_path()
+  vim.ui.input({ prompt = 'Folder or GGUF file: ', completion = 'file' }, function(path)
+    path = path and vim.fs.normalize(vim.trim(path))
+    if path and vim.uv.fs_stat(path) then
+      use(path)
+    elseif path and path ~= '' then
+      say.error('there is no ' .. path)
+    end
+  end)
+end
+
+---@param path string of the program
+---@param answer { presets: stet.Fit[], recommended?: string }
+local function choose(path, answer)
+  local choices = vim.list_extend({}, answer.presets)
+  table.insert(choices, 'path')
+  vim.ui.select(choices, {
+    prompt = 'Stet: which model?',
+    format_item = function(choice)
+      return choice == 'path' and 'weights of my own, without a network' or line_of(choice, answer.recommended)
+    end,
+  }, function(choice)
+    if choice == 'path' then
+      ask_path()
+    elseif choice and choice.fetched then
+      use(choice.preset)
+    elseif choice then
+      fetch(path, choice.preset)
+    end
+  end)
+end
+
+function M.run()
+  local path, problem = program.find()
+  if not path then
+    say.error(problem .. ': install it first (pipx install stet-lsp)')
+    return
+  end
+  say.info('looking what suits this machine ...')
+  program.json_later(path, { 'models', 'fit', '--json' }, function(answer, failure)
+    if answer then
+      choose(path, answer)
+    else
+      say.error('stet models fit gave no answer: ' .. failure)
+    end
+  end)
+end
+
+return M
