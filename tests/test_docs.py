@@ -180,3 +180,16 @@ def test_every_setting_and_command_of_the_vs_code_extension_stands_in_its_readme
         assert rows[name] == (f"`{json.dumps(property['default'])}`" if property["default"] != "" else "none"), name
     for command in MANIFEST["contributes"]["commands"]:
         assert f"Stet: {command['title']}" in VSCODE_README
+
+
+def test_every_yes_in_the_table_of_features_has_a_test() -> None:
+    sources = "\n".join(file.read_text("utf-8") for file in (ROOT / "tests" / "editor").glob("*.py"))
+    hosts = "\n".join(file.read_text("utf-8") for file in (ROOT / "editors/vscode/test/host").glob("*.ts"))
+    rows = re.findall(r"^\| (?!\||---)(.*?) \|$", (ROOT / "docs/features.md").read_text("utf-8"), flags=re.M)
+    assert len(rows) > 25
+    for row in rows:
+        for name in re.findall(r"`(test_\w+)`", row):
+            assert f"def {name}(" in sources, name
+        in_vs_code = row.split(" | ")[1]
+        if in_vs_code.startswith("yes") and "`test_" not in in_vs_code:
+            assert f"'{in_vs_code.removeprefix('yes: ')}'" in hosts, in_vs_code
