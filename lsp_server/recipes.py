@@ -33,16 +33,16 @@ class Recipe(NamedTuple):
         return self.by_language.get(language_id, self.instruction)
 
 
-CAMEL = "camelCase for variables and functions, PascalCase for classes and types, UPPER_CASE for constants"
-SNAKE = "snake_case for variables and functions, PascalCase for classes and types, UPPER_CASE for constants"
-PASCAL = "camelCase for variables and parameters, PascalCase for methods, properties and types"
+CAMEL = "variables and functions to camelCase, classes and types to PascalCase, constants to UPPER_CASE"
+SNAKE = "variables and functions to snake_case, classes and types to PascalCase, constants to UPPER_CASE"
+PASCAL = "variables and parameters to camelCase, methods, properties and types to PascalCase"
 CONVENTIONS = {
     **dict.fromkeys(("python", "ruby", "rust", "elixir", "gdscript", "nim"), SNAKE),
     **dict.fromkeys(("javascript", "javascriptreact", "typescript", "typescriptreact"), CAMEL),
     **dict.fromkeys(("java", "kotlin", "scala", "swift", "dart", "php"), CAMEL),
     "csharp": PASCAL,
     "fsharp": PASCAL,
-    "go": "camelCase for what the package keeps to itself, PascalCase for what it exports; no underscores",
+    "go": "names with underscores to camelCase, those that the package exports to PascalCase",
 }
 ECMASCRIPT = "const and let, arrow functions, template literals, async and await, destructuring, ?. and ??"
 FEATURES = {
@@ -55,7 +55,7 @@ FEATURES = {
     "rust": "the ? operator, let else, names in format strings",
     "php": "typed properties, match, ?->, ??, short arrays, constructor promotion",
 }
-RENAME = "Rename what doesn't follow the usual naming convention of the language"
+RENAME = "everywhere in the code to edit, where they are not so yet. Don't change what the code does."
 MODERNISE = "Replace outdated constructs by the current features of the language"
 
 RECIPES = {
@@ -106,12 +106,9 @@ RECIPES = {
     ),
     "naming": Recipe(
         "Use the usual naming convention",
-        f"{RENAME}, everywhere in the code to edit. Don't change what the code does.",
+        f"Rename variables, functions and classes to the usual naming convention of the language, {RENAME}",
         other_languages=PROSE + DATA + MARKUP,
-        by_language={
-            language: f"{RENAME} ({convention}), everywhere in the code to edit. Don't change what the code does."
-            for language, convention in CONVENTIONS.items()
-        },
+        by_language={language: f"Rename {convention}, {RENAME}" for language, convention in CONVENTIONS.items()},
     ),
     "modernise": Recipe(
         "Modernise",

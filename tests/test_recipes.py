@@ -49,8 +49,8 @@ def test_all_are_short_enough_for_a_menu_and_for_a_small_model() -> None:
 @pytest.mark.parametrize(
     ("name", "language", "match"),
     [
-        ("naming", "python", r"\(snake_case for variables"),
-        ("naming", "java", r"\(camelCase for variables"),
+        ("naming", "python", "variables and functions to snake_case, "),
+        ("naming", "java", "variables and functions to camelCase, "),
         ("naming", "brainfuck", "usual naming convention of the language, everywhere"),
         ("modernise", "python", "f-strings"),
         ("modernise", "fortran", "current features of the language. The code"),
