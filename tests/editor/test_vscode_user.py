@@ -82,6 +82,9 @@ def test_a_user_rewrites_by_keys_and_mouse(
         assert [path.name for path in vscode.folder.iterdir()] == [file.name], "instructions are kept elsewhere"
         page.keyboard.press("Control+z")
         screen.wait(lambda: screen.text().startswith(CODE), "the undo")
+        screen.command("Stet: Get Started")
+        page.get_by_text("If something is amiss").first.wait_for()
+        page.screenshot(path=str(artefacts / "guide.png"))
 
 
 def test_in_restricted_mode_no_server_starts_and_that_is_said(
