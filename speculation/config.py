@@ -69,8 +69,8 @@ class EngineConfig:
     """"auto": the preset's own; "none": copy only; else like model."""
     device: str = "auto"
     dtype: str = "auto"
-    """Of the target: "auto", "float32", "bfloat16", "float16" or "int8". Drafts never change what it writes, but int8
-    makes another target of it. A small LM on a CPU is int8 whatever it says."""
+    """Of the target: "auto", "float32", "bfloat16", "float16" or "int8". int8 makes another
+    target of it, with wider near-ties. A small LM on a CPU is int8 whatever it says."""
     models_dir: Path = field(default_factory=models_dir)
     database: Path | None = field(default_factory=lambda: state_dir() / "stet.db")
     """None keeps alpha and T(q) in memory only."""

@@ -18,9 +18,9 @@ NEAR_TIE_STEPS = {torch.bfloat16: 4, torch.float16: 16, torch.float32: 64}
 About twice what rounding was measured to do to the margin of the first two choices (docs/experiments.md); float16 is a
 guess between the others. Where weights are packed, logits are float32.
 """
-NEAR_TIE_STEPS_INT8 = 1 << 18
-"""Of float32, as much as bfloat16's: an activation that attention's rounding pushes over the edge of an int8 step moves
-all that comes after it. A guess."""
+NEAR_TIE_STEPS_INT8 = 1 << 19
+"""Of float32, twice bfloat16's: an activation that attention's rounding pushes over the edge of an int8 step moves all
+that comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
