@@ -52,7 +52,7 @@ def rewrite_and_undo(editor: Editor) -> None:
     text = editor.text()
     assert text.startswith(HEAD)
     assert text.endswith(TAIL)
-    assert editor.marks() == 0
+    wait_for(lambda: editor.marks() == 0, "the preview to go")
     editor.type("u")
     assert editor.text() == CODE
 
