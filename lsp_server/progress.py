@@ -1,6 +1,8 @@
 """How far a rewrite is, in figures and in words; and how often that is worth saying. Knows no editor."""
 
+import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,16 +129,38 @@ class Meter:
 
 
 class Throttle:
-    """Says whether it is time to report: at each change of state, and else not too often."""
+    """Reports at each change of state, and else not too often: what came in between is reported when it is time.
 
-    def __init__(self) -> None:
+    A context: nothing is reported after its end.
+    """
+
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
         self._state = ""
         self._last = 0.0
+        self._later: asyncio.TimerHandle | None = None
 
-    def is_due(self, state: str) -> bool:
-        """Ask once per event; a yes counts as reported."""
-        now = time.monotonic()
-        if state == self._state and now - self._last < INTERVAL_S:
-            return False
-        self._state, self._last = state, now
-        return True
+    def __enter__(self) -> "Throttle":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cancel()
+
+    def feed(self, state: str) -> None:
+        """There is something to report."""
+        wait = self._last + INTERVAL_S - time.monotonic()
+        if state != self._state or wait <= 0:
+            self._state = state
+            self._report_now()
+        elif self._later is None:
+            self._later = asyncio.get_running_loop().call_later(wait, self._report_now)
+
+    def _report_now(self) -> None:
+        self._cancel()
+        self._last = time.monotonic()
+        self._report()
+
+    def _cancel(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None

@@ -99,16 +99,15 @@ def start_job(session: Session, params: Params) -> tuple[Job, Request]:
 
 async def run_job(session: Session, job: Job, request: Request, report: Callable[[Job], None]) -> dict[str, Any]:
     """Write, tell the client how it goes, and return the answer to stet/rewrite. Raises a JSON-RPC error."""
-    throttle = Throttle()
 
-    def report_when_due(job: Job) -> None:
-        if throttle.is_due(job.writing.meter.state):
-            session.say_progress(job, job.writing.meter.state, job.writing.message())
-            report(job)
+    def say() -> None:
+        session.say_progress(job, job.writing.meter.state, job.writing.message())
+        report(job)
 
     client = session.client()
     try:
-        await job.run(client, request, report_when_due)
+        with Throttle(say) as throttle:
+            await job.run(client, request, lambda job: throttle.feed(job.writing.meter.state))
     except BaseException as error:
         session.jobs.remove(job)
         is_cancelled = isinstance(error, asyncio.CancelledError | Cancelled)

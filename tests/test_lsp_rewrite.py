@@ -220,6 +220,21 @@ async def test_hunks_are_final_while_the_rest_is_written(ed: Editor, engine: Stu
     assert all(progress["line"] <= 40 for progress in during)
 
 
+async def test_what_is_written_is_told_though_the_engine_then_stands_still(ed: Editor, engine: StubEngine) -> None:
+    uri = ed.open(LONG)
+    engine.answer(LONG.replace("line_3 = 3", "line_3 = 33"))
+    engine.hold_at = 20
+    request = ed.rewrite(uri, 0, 40)
+    await engine.holding.wait()
+    await until(lambda: ed.progress and ed.progress[-1]["tokens"] == 20)
+    assert [hunk["newText"] for hunk in ed.progress[-1]["hunks"]] == ["line_3 = 33\n"]
+    engine.gate.set()
+    await request
+    n_told = len(ed.progress)
+    await ed.sync()
+    assert len(ed.progress) == n_told and ed.progress[-1]["state"] == "done"
+
+
 async def test_an_edit_that_the_editor_only_pretends_to_apply_is_noticed(ed: Editor, engine: StubEngine) -> None:
     uri = ed.open(CODE)
     engine.answer(NEW_TWO)
