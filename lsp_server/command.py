@@ -255,6 +255,8 @@ def find_lines(snapshot: Snapshot, lines: tuple[int, int] | None, file: Path) ->
     """The region of --lines; without it, the whole file."""
     count = len(snapshot.lines)
     first, last = lines or (1, count)
+    if first > last:
+        raise ConfigError(f"--lines {first}:{last} ends before it begins; write the smaller number first")
     if not 1 <= first <= last <= count:
         raise ConfigError(f"--lines {first}:{last} is out of range: {file} has the lines 1:{count}")
     region = lines_region(snapshot, first - 1, last)

@@ -208,6 +208,8 @@ async def _first_model(server: Server) -> str:
         async with server.connect() as http:
             response = await http.get("/v1/models", timeout=10.0)
             return str(response.raise_for_status().json()["data"][0]["id"])
+    except httpx.TransportError:
+        raise EngineError(f"{server.base_url} can't be reached; start the server, or check stet.server.url") from None
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
         raise EngineError(
             f"{server.base_url} doesn't say which models it serves ({error!r}); check stet.server.url"

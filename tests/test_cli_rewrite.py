@@ -268,7 +268,7 @@ async def test_a_file_that_somebody_else_changed_is_not_overwritten(cli: Cli) ->
         (["a.py", " "], 1, "the instruction is empty"),
         (["a.py", "x", "--lines", "5:99"], 1, "--lines 5:99 is out of range: a.py has the lines 1:6"),
         (["a.py", "x", "--lines", "0:2"], 1, "out of range"),
-        (["a.py", "x", "--lines", "3:2"], 1, "out of range"),
+        (["a.py", "x", "--lines", "3:2"], 1, "--lines 3:2 ends before it begins"),
         (["a.py", "x", "--lines", "3:4"], 1, "lines 3:4 of a.py are blank"),
         (["a.py", "x", "--lines", "a:b"], 2, "'a:b' is no range of lines"),
         (["a.py", "x", "--temperature", "-1"], 2, "--temperature"),

@@ -22,6 +22,9 @@ return {
     ['stet/progress'] = function(_, progress)
       require('stet.rewrite').on_progress(progress)
     end,
+    ['window/showMessage'] = function(_, params)
+      require('stet.say').from_server(params)
+    end,
     ['workspace/applyEdit'] = function(err, params, ctx)
       return require('stet.edit').apply(err, params, ctx)
     end,

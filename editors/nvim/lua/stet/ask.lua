@@ -57,7 +57,13 @@ function M.task_of(target, words, on_task)
     local is_recipe = vim.iter(recipes):any(function(recipe)
       return recipe.id == words
     end)
-    on_task(is_recipe and { recipe = words } or { instruction = words })
+    if words == M.FIX then
+      say.warn('use :StetFix')
+    elseif not is_recipe and (words:find('^user%.') or words:find('^project%.')) then
+      say.error('there is no recipe ' .. words .. ' here (:StetRecipe lists them)')
+    else
+      on_task(is_recipe and { recipe = words } or { instruction = words })
+    end
   end)
 end
 

@@ -21,6 +21,15 @@ local function target_here(range_of)
     say.error("no language server in this buffer: vim.lsp.enable('stet') starts it (:checkhealth stet)")
     return
   end
+  if vim.api.nvim_buf_get_name(buf) == '' then
+    -- Neovim would look for a file named / when the edit comes.
+    say.error('give the buffer a name first (:file NAME)')
+    return
+  end
+  if not vim.bo[buf].modifiable then
+    say.error("this buffer can't be changed: 'modifiable' is off")
+    return
+  end
   local document = { uri = vim.uri_from_bufnr(buf), version = vim.lsp.util.buf_versions[buf] }
   return { client = client, buf = buf, params = { textDocument = document, range = range_of(client.offset_encoding) } }
 end

@@ -22,9 +22,44 @@ local DEFAULTS = {
   },
 }
 
+---@type table<string, true> what has been said of unusable settings
+local told = {}
+
+--- Whether a setting is of the type that it must be; says once if not.
+---@param name string
+---@param value any
+---@param is_usable boolean
+---@param wanted string
+---@return boolean
+local function check(name, value, is_usable, wanted)
+  local message = ('vim.g.%s must be %s, not %s'):format(name, wanted, vim.inspect(value))
+  if not is_usable and not told[message] then
+    told[message] = true
+    require('stet.say').warn(message .. ': the default is taken')
+  end
+  return is_usable
+end
+
+--- The settings; where one can't be used, its default.
 ---@return stet.Config
 function M.get()
-  return vim.tbl_deep_extend('force', DEFAULTS, vim.g.stet or {})
+  local given = vim.g.stet or {}
+  if not check('stet', given, type(given) == 'table', 'a table') then
+    return DEFAULTS
+  end
+  local auto, keys = given.auto_accept, given.keys
+  if auto ~= nil and not check('stet.auto_accept', auto, type(auto) == 'boolean', 'true or false') then
+    given.auto_accept = nil
+  end
+  if keys ~= nil and not check('stet.keys', keys, keys == false or type(keys) == 'table', 'a table or false') then
+    given.keys = nil
+  end
+  for action, key in pairs(given.keys or {}) do
+    if not check('stet.keys.' .. action, key, key == false or type(key) == 'string', 'a string or false') then
+      given.keys[action] = nil
+    end
+  end
+  return vim.tbl_deep_extend('force', DEFAULTS, given)
 end
 
 return M

@@ -200,8 +200,18 @@ local function watch(job)
   end)
   on('LspDetach', function(event)
     if event.data.client_id == job.client.id then
-      -- Neovim itself says how a server ended.
+      -- Neovim itself says how a server ended. `:edit` detaches as well, and reads the file at once.
       close(job)
+      local id = vim.api.nvim_create_autocmd('BufReadPost', {
+        buffer = job.buf,
+        once = true,
+        callback = function()
+          say.warn('the buffer was read anew, which ends its rewrite')
+        end,
+      })
+      vim.schedule(function()
+        pcall(vim.api.nvim_del_autocmd, id)
+      end)
     end
   end)
 end

@@ -25,6 +25,13 @@ function M.fits(text)
   return vim.fn.strdisplaywidth(text) <= vim.v.echospace
 end
 
+--- `window/showMessage`. Neovim's own handler would wait for a key after a long one.
+---@param params lsp.ShowMessageParams
+function M.from_server(params)
+  local levels = { vim.log.levels.ERROR, vim.log.levels.WARN }
+  say((params.message:gsub('^Stet: ', '')), levels[params.type] or vim.log.levels.INFO)
+end
+
 ---@param text string
 function M.info(text)
   say(text, vim.log.levels.INFO)

@@ -13,19 +13,30 @@ local function proposal_here()
   return nearest.job(vim.api.nvim_get_current_buf(), jobs.is_proposed)
 end
 
+--- Say that there is nothing to do it with.
+---@param wanted string
+local function say_none(wanted)
+  local is_written = nearest.job(vim.api.nvim_get_current_buf(), function(job)
+    return job.request ~= nil
+  end)
+  say.warn(is_written and 'still being written' or 'no ' .. wanted .. ' in this buffer')
+end
+
 --- Once more: another version of the proposal, or in firmer words what changed nothing.
 function M.again()
   local buf = vim.api.nvim_get_current_buf()
   local last, job = rewrite.unchanged[buf], proposal_here()
   local is_same_text = last and last.target.params.textDocument.version == vim.lsp.util.buf_versions[buf]
-  if last and is_same_text then
-    rewrite.start(last.target, last.task, true)
-  elseif job then
+  local row = vim.api.nvim_win_get_cursor(0)[1] - 1
+  local is_at_cursor = job and job.first <= row and row < job.stop
+  if job and (is_at_cursor or not is_same_text) then
     rewrite.vary(job, { alternativeTo = job.id })
+  elseif last and is_same_text then
+    rewrite.start(last.target, last.task, true)
   elseif last then
     say.warn('the buffer has changed since: use :Stet')
   else
-    say.warn('no rewrite to try again in this buffer')
+    say_none('rewrite to try again')
   end
 end
 
@@ -34,7 +45,7 @@ end
 function M.refine(args)
   local job = proposal_here()
   if not job then
-    say.warn('no proposal to refine in this buffer')
+    say_none('proposal to refine')
     return
   end
   local function refine(task)

@@ -48,10 +48,7 @@ test('the workspace chooses nothing', () => {
   const open = Object.entries(manifest.contributes.configuration.properties).filter(
     ([, { scope }]) => scope !== 'machine',
   );
-  assert.deepEqual(
-    open.map(([name]) => name),
-    ['stet.autoAccept'],
-  );
+  assert.deepEqual(open, []);
 });
 
 test('the server is looked for in the order that the README names', async () => {
