@@ -14,6 +14,8 @@ const INSTALL = 'Install…';
 const SET_PATH = 'Set the path…';
 const MANAGE_TRUST = 'Manage trust…';
 const SHOW_LOG = 'Show the log';
+/** A program that is no server may never answer: a stop doesn't wait for longer. */
+const START_MS = 10_000;
 
 export class Server implements vscode.Disposable {
   readonly log = vscode.window.createOutputChannel('Stet', { log: true });
@@ -24,6 +26,8 @@ export class Server implements vscode.Disposable {
   /** Runs what was chosen in the code action menu, in place of the server: with a preview. */
   onCommand: ((argument: unknown) => unknown) | undefined;
   private stopped: Promise<void> = Promise.resolve();
+  /** Settles when the last start has succeeded or failed. */
+  private starting: Promise<void> | undefined;
   /** Why there is no server, in a few words; undefined while there is one, or none was looked for. */
   problem: string | undefined;
 
@@ -67,6 +71,10 @@ export class Server implements vscode.Disposable {
   async startIfFound(): Promise<LanguageClient | undefined> {
     const current = (this.current ??= this.create());
     const client = await current;
+    if (this.current !== current) {
+      // It was stopped before it began: started now, nobody would ever stop it.
+      return this.startIfFound();
+    }
     if (client && (await this.isStarted(client))) {
       return client;
     }
@@ -100,6 +108,8 @@ export class Server implements vscode.Disposable {
     this.current = undefined;
     this.stopped = Promise.all([current, this.stopped]).then(async ([client]) => {
       try {
+        // In the middle of its start it would refuse to stop, and live on.
+        await Promise.race([this.starting, new Promise((resolve) => setTimeout(resolve, START_MS))]);
         await client?.dispose();
       } catch (error) {
         this.log.warn(`the server did not stop in order: ${String(error)}`);
@@ -158,8 +168,10 @@ export class Server implements vscode.Disposable {
 
   /** A client that is new is started here. One that crashes starts again by itself, a few times; then here as well. */
   private async isStarted(client: LanguageClient): Promise<boolean> {
+    const start = client.start();
+    this.starting = start.catch(() => undefined);
     try {
-      await client.start();
+      await start;
     } catch (error) {
       this.log.error(`the server did not start: ${String(error)}`);
       this.problem = 'the server did not start';
