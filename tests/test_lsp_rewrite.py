@@ -207,12 +207,18 @@ async def test_hunks_are_accepted_one_by_one(ed: Editor, engine: StubEngine) -> 
     assert len(ed.edits) == 3
 
 
-async def test_hunks_are_final_while_the_rest_is_written(ed: Editor, engine: StubEngine) -> None:
+async def half_written(ed: Editor, engine: StubEngine) -> "asyncio.Future[Any]":
+    """A rewrite of LONG whose engine stands still in the middle."""
     uri = ed.open(LONG)
     engine.answer(LONG.replace("line_3 = 3", "line_3 = 33"))
     engine.hold_at = 20
     request = ed.rewrite(uri, 0, 40)
     await engine.holding.wait()
+    return request
+
+
+async def test_hunks_are_final_while_the_rest_is_written(ed: Editor, engine: StubEngine) -> None:
+    request = await half_written(ed, engine)
     engine.gate.set()
     await request
     during = [progress for progress in ed.progress if progress["state"] == "writing"]
@@ -221,11 +227,7 @@ async def test_hunks_are_final_while_the_rest_is_written(ed: Editor, engine: Stu
 
 
 async def test_what_is_written_is_told_though_the_engine_then_stands_still(ed: Editor, engine: StubEngine) -> None:
-    uri = ed.open(LONG)
-    engine.answer(LONG.replace("line_3 = 3", "line_3 = 33"))
-    engine.hold_at = 20
-    request = ed.rewrite(uri, 0, 40)
-    await engine.holding.wait()
+    request = await half_written(ed, engine)
     await until(lambda: ed.progress and ed.progress[-1]["tokens"] == 20)
     assert [hunk["newText"] for hunk in ed.progress[-1]["hunks"]] == ["line_3 = 33\n"]
     engine.gate.set()
