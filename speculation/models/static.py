@@ -56,8 +56,12 @@ class StaticLM(CachedLM):
             cache.grow(cache.n_held + q)
             self._graphs.pop(cache, None)
         ids = torch.tensor([token_ids + [0] * (q - n)], device=self.device)
-        is_prefill = n_logits < n and len(self.buckets) > 1  # few rows of many are wanted
-        if is_prefill or self.device.type != "cuda":
+        is_same = len(self.buckets) == 1
+        is_prefill = n_logits < n and not is_same  # few rows of many are wanted
+        is_captured = self.device.type == "cuda" and not is_prefill
+        # The shape of a captured pass can't change, and that of one that is always the same must not.
+        cache.n_seen = cache.capacity if is_captured or is_same else cache.n_held + q
+        if not is_captured:
             logits = self._run(cache, ids, q - n + n_logits if is_prefill else q)
         else:
             graphs = self._graphs.setdefault(cache, {})
@@ -71,7 +75,7 @@ class StaticLM(CachedLM):
         """One pass behind what the cache holds, which counts none of it: the last n_rows rows of logits."""
         # Nothing here waits for the device or depends on how much is held, so it can be captured.
         positions = torch.arange(ids.shape[1], device=self.device) + cache.length
-        seen = torch.arange(cache.capacity, device=self.device) <= positions[:, None]  # [q, capacity]
+        seen = torch.arange(cache.n_seen, device=self.device) <= positions[:, None]  # [q, n_seen]
         logits: torch.Tensor = self.model(
             input_ids=ids,
             attention_mask=seen[None, None],
@@ -114,6 +118,8 @@ class FixedCache(Cache):
         """As length; known without asking the device."""
         self.length = torch.zeros((), dtype=torch.long, device=device)
         self.capacity = 0
+        self.n_seen = 0
+        """How much of the room a pass looks at: at least what is held and what it brings."""
         super().__init__(layers=[FixedLayer(self) for _ in range(n_layers)])
 
     @torch.inference_mode()
@@ -153,14 +159,14 @@ class FixedLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write behind the length; all of the room comes back, and the mask says what of it counts."""
+        """Write behind the length; what is seen of the room comes back, and the mask says what of it counts."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None and self.values is not None
         places = torch.arange(key_states.shape[-2], device=key_states.device) + self._cache.length
         self.keys.index_copy_(2, places, key_states)
         self.values.index_copy_(2, places, value_states)
-        return self.keys, self.values
+        return self.keys[:, :, : self._cache.n_seen], self.values[:, :, : self._cache.n_seen]
 
     def grow(self) -> None:
         """Move to a larger room."""
@@ -173,7 +179,7 @@ class FixedLayer(CacheLayerMixin):
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of what a mask covers."""
-        return self._cache.capacity, 0
+        return self._cache.n_seen, 0
 
     def get_seq_length(self) -> int:
         """Tokens held."""
