@@ -20,7 +20,8 @@ from speculation.drafters.lm import SmallLMFailed, pays_to_read
 from speculation.errors import ConfigError, ContextTooLong, ModelError, is_out_of_memory
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
-from speculation.models.loading import choose_device, context_length, load_model, load_small_lm, machine_name, resolve
+from speculation.models.forms import choose_device
+from speculation.models.loading import context_length, load_model, load_small_lm, machine_name, resolve
 from speculation.models.seq2seq import following
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.tokenizer import Origins, StopTexts, TextStream, Tokenizer

@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 import tiny  # noqa: E402 - these import torch, which these tests may lack
 
-from speculation.models import fit, loading, memory, packed  # noqa: E402
+from speculation.models import fit, forms, loading, memory, packed  # noqa: E402
 from speculation.models.cached_lm import CachedLM  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -85,7 +85,7 @@ def test_every_model_of_a_preset_has_a_shape() -> None:
 @pytest.mark.parametrize("config", [{}, {"tie_word_embeddings": True}, {"num_key_value_heads": 4}])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_an_estimate_is_what_a_tiny_model_takes_to_the_byte(dtype: str, config: dict[str, Any]) -> None:
-    model = tiny.model(40, **config).to(loading.DTYPES[dtype])
+    model = tiny.model(40, **config).to(forms.DTYPES[dtype])
     estimates = memory.weights_bytes(model.config, dtype), memory.kv_bytes(model.config, dtype, 30, budget_bytes=0)
     assert estimates == n_tensor_bytes(CachedLM(model, 1 << 20), 30)
 
@@ -99,7 +99,7 @@ def test_packed_weights_are_counted_as_they_are_packed(form: str, n_bytes_a_weig
     n_biases = sum(linear.bias.numel() for linear in linears if linear.bias is not None)
     n_embedded = model.model.embed_tokens.weight.numel()
     estimate = memory.weights_bytes(model.config, form)
-    packed.pack(model, loading.PACKED[form])
+    packed.pack(model, forms.PACKED[form])
     n_norms = sum(weight.numel() for weight in model.parameters())
     assert estimate == n_bytes_a_weight * n_packed + 2 * n_embedded + 4 * (n_biases + n_norms)
 

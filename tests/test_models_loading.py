@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from speculation.models import loading, packed  # noqa: E402 - it imports torch, which these tests may lack
+from speculation.models import forms, loading, packed  # noqa: E402 - it imports torch, which these tests may lack
 from speculation.models.convert import ODD_TEXT, convert  # noqa: E402
 
 ODD = [
@@ -135,10 +135,21 @@ def test_damaged_or_foreign_folders_are_refused_in_one_line(toy, tmp_path, file,
     assert "\n" not in str(refused.value)
 
 
+def test_too_little_memory_is_said_with_what_was_needed(toy, monkeypatch):
+    def run_out(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    whole = loading.load_model(toy, "cpu", "float32")
+    n_bytes = store.human_size(sum(weight.numel() * 4 for weight in whole.parameters()))
+    monkeypatch.setattr(loading.AutoModelForCausalLM, "from_pretrained", run_out)
+    with pytest.raises(ModelError, match=f"its weights take {n_bytes} in float32, .* GB were free. Choose a smaller"):
+        loading.load_model(toy, "cpu", "float32")
+
+
 @pytest.mark.parametrize(("device", "dtype"), [("gpu", "auto"), ("cuda:99", "auto"), ("cpu", "int3")])
 def test_a_device_or_dtype_that_cannot_be_used_is_said(device, dtype):
     with pytest.raises(ConfigError, match=f"device '{device}' can't be used|dtype must be .* not '{dtype}'"):
-        loading.choose_dtype(dtype, loading.choose_device(device))
+        forms.choose_dtype(dtype, forms.choose_device(device))
 
 
 @pytest.mark.parametrize(
@@ -154,22 +165,22 @@ def test_a_cpu_computes_in_what_it_has_instructions_for(monkeypatch, capabilitie
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     monkeypatch.setattr(packed, "is_supported", lambda: packs)
     cpu = torch.device("cpu")
-    assert loading.choose_dtype("auto", cpu) == auto
-    assert loading.choose_dtype("float16", cpu) == float16
-    assert loading.choose_dtype("float32", cpu) == "float32"
+    assert forms.choose_dtype("auto", cpu) == auto
+    assert forms.choose_dtype("float16", cpu) == float16
+    assert forms.choose_dtype("float32", cpu) == "float32"
 
 
 def test_nothing_is_packed_off_the_cpu():
-    assert loading.choose_dtype("float16", torch.device("cuda")) == "float16"
+    assert forms.choose_dtype("float16", torch.device("cuda")) == "float16"
 
 
 @pytest.mark.parametrize(("device", "packs"), [("cuda", True), ("cpu", False)])
 def test_int8_is_chosen_only_when_asked_for_and_only_where_there_are_kernels(monkeypatch, device, packs):
     monkeypatch.setattr(packed, "is_supported", lambda: True)
-    assert loading.choose_dtype("int8", torch.device("cpu")) == "int8"
+    assert forms.choose_dtype("int8", torch.device("cpu")) == "int8"
     monkeypatch.setattr(packed, "is_supported", lambda: packs)
     with pytest.raises(ConfigError, match="int8 needs an x86 CPU, not .*; leave dtype at auto"):
-        loading.choose_dtype("int8", torch.device(device))
+        forms.choose_dtype("int8", torch.device(device))
 
 
 @pytest.mark.model

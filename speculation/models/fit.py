@@ -14,7 +14,7 @@ from transformers import AutoConfig
 from speculation.config import PRESETS, EngineConfig, Preset
 from speculation.models import store
 from speculation.models.catalog import CATALOG, SHAPES, model_ids
-from speculation.models.loading import choose_device, choose_dtype, choose_small_dtype
+from speculation.models.forms import choose_device, choose_dtype, choose_small_dtype
 from speculation.models.memory import config_of, free_bytes, kv_bytes, other_bytes, weights_bytes
 
 LARGEST_ON_CPU = "small"

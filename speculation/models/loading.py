@@ -1,6 +1,6 @@
 """From a reference (preset, Hugging Face id, folder, GGUF) to a loaded model and tokenizer. Touches no network.
 
-Knows devices and dtypes. Does not know decoding, caches or prompts. Never pickle, never code that comes with a model.
+Does not know decoding, caches or prompts. Never pickle, never code that comes with a model.
 """
 
 import hashlib
@@ -10,23 +10,23 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import normalizers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from speculation.errors import ConfigError, ModelError, is_out_of_memory
+from speculation.errors import ModelError, is_out_of_memory
 from speculation.models import packed, store
 from speculation.models.convert import convert, quiet
+from speculation.models.forms import DTYPES, PACKED, choose_device, choose_dtype, choose_small_dtype
+from speculation.models.memory import free_bytes, weights_bytes
 
 log = logging.getLogger(__name__)
 
 NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 N_RELATIVE = 1 << 15
 """The context of a model that knows distances only, as T5 does: there is no limit but this one."""
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-PACKED = {pack_linear.form: pack_linear for pack_linear in (packed.PackedFloat16, packed.PackedInt8)}
 
 
 def resolve(ref: str, models_dir: Path) -> Path:
@@ -81,8 +81,8 @@ def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> An
 
 
 def _load(folder: Path, device: torch.device, form: str) -> Any:
-    with quiet(), _clear_errors(folder):
-        config: Any = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = read_config(folder)
+    with quiet(), _clear_errors(folder, _Need(config, form, free_bytes(device))):
         kind: Any = AutoModelForCausalLM
         if config.is_encoder_decoder:
             kind = AutoModelForSeq2SeqLM
@@ -96,9 +96,30 @@ def _load(folder: Path, device: torch.device, form: str) -> Any:
             local_files_only=True,
             trust_remote_code=False,
         )
-        model.eval().requires_grad_(False)
-        if form in PACKED:
-            packed.pack(model, PACKED[form])
+        return _finished(model, form)
+
+
+def build_random(config: Any, device: str = "auto", dtype: str = "auto") -> Any:
+    """A causal LM with random weights, as load_model would give it: for its times. Raises ModelError, ConfigError."""
+    place = choose_device(device)
+    form = choose_dtype(dtype, place)
+    with quiet(), _clear_errors(Path("a random model"), _Need(config, form, free_bytes(place))), place:
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=DTYPES.get(form, config.dtype), attn_implementation="sdpa", trust_remote_code=False
+        )
+        return _finished(model, form)
+
+
+def read_config(folder: Path) -> Any:
+    """The folder's config. Raises ModelError."""
+    with _clear_errors(folder):
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _finished(model: Any, form: str) -> Any:
+    model.eval().requires_grad_(False)
+    if form in PACKED:
+        packed.pack(model, PACKED[form])
     return model
 
 
@@ -114,60 +135,6 @@ def machine_name(device: torch.device) -> str:
     return f"{platform.machine()} {platform.processor()} {torch.get_num_threads()} threads".replace("  ", " ")
 
 
-def choose_device(device: str) -> torch.device:
-    """The device that a setting stands for. "auto" is CUDA if it works, else the CPU. Raises ConfigError."""
-    if device == "auto":
-        # Not Apple's mps: nobody has checked yet that speculative decoding is exact there. It can be asked for.
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ConfigError(
-            f"device {device!r} can't be used (wanted auto, cpu, cuda, cuda:N or mps): {reason}"
-        ) from None
-    return chosen
-
-
-def choose_dtype(dtype: str, device: torch.device) -> str:
-    """The form of the weights that a setting stands for on this device. Raises ConfigError.
-
-    "auto" is bfloat16 where the device has instructions for it; else, on a CPU, float16, and float32 where that can't
-    be packed. On a CPU float16 is packed: plain float16 would be computed slowly. int8 is another model, nearly.
-    """
-    if dtype not in ("auto", packed.PackedInt8.form, *DTYPES):
-        raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)} or int8, not {dtype!r}")
-    if dtype == packed.PackedInt8.form:
-        if not _can_pack(device):
-            raise ConfigError(f"dtype int8 needs an x86 CPU, not {device}; leave dtype at auto")
-        return dtype
-    if dtype == "auto" and _is_good_at_bfloat16(device):
-        return "bfloat16"
-    if dtype in ("auto", "float16") and _can_pack(device):
-        return packed.PackedFloat16.form
-    return "float32" if dtype == "auto" else dtype
-
-
-def choose_small_dtype(dtype: str, device: torch.device) -> str:
-    """The form of a small LM's weights: int8 on a CPU that can, else as choose_dtype. Raises ConfigError."""
-    return choose_dtype(packed.PackedInt8.form if _can_pack(device) else dtype, device)
-
-
-def _can_pack(device: torch.device) -> bool:
-    return device.type == "cpu" and packed.is_supported()
-
-
-def _is_good_at_bfloat16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    if device.type == "cpu":
-        # A CPU without bfloat16 instructions emulates them, several times slower than float32.
-        capabilities = torch.cpu.get_capabilities()
-        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
-    return device.type == "mps"
-
-
 def _device_map(folder: Path, device: torch.device) -> Any:
     """One device; or all GPUs, layer after layer, when "cuda" was asked for and the weights don't fit on one."""
     if device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1:
@@ -177,15 +144,27 @@ def _device_map(folder: Path, device: torch.device) -> Any:
     return {"": device}
 
 
+class _Need(NamedTuple):
+    """What is to be loaded, and how many bytes were free before."""
+
+    config: Any
+    form: str
+    n_free: int
+
+    def __str__(self) -> str:
+        n_bytes = store.human_size(weights_bytes(self.config, self.form))
+        return f": its weights take {n_bytes} in {self.form}, {store.human_size(self.n_free)} were free"
+
+
 @contextmanager
-def _clear_errors(folder: Path) -> Iterator[None]:
+def _clear_errors(folder: Path, need: _Need | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         if is_out_of_memory(error):
             raise ModelError(
-                f"{folder.name} doesn't fit into the free memory; choose a smaller model or close other programs that "
-                "use the GPU"
+                f"{folder.name} doesn't fit into the free memory{need or ''}. Choose a smaller model "
+                "(`stet models fit` says what fits), or close other programs that use the GPU"
             ) from None
         # Damaged weights and configs fail in too many ways to list: OSError, ValueError, SafetensorError, KeyError ...
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -8,10 +8,10 @@ from typing import Any
 import psutil
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from speculation.models.cached_lm import kv_bytes_per_token
-from speculation.models.loading import DTYPES, PACKED
+from speculation.models.forms import DTYPES, PACKED
 
 PROCESS_BYTES = {"cpu": 600_000_000, "cuda": 700_000_000}
 """Python with torch and transformers in it; on a GPU CUDA's context and its kernels."""
@@ -34,7 +34,8 @@ def weights_bytes(config: Any, form: str) -> int:
     The model is built without its numbers, so that any architecture counts right.
     """
     with torch.device("meta"):
-        model: nn.Module = AutoModelForCausalLM.from_config(config)
+        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        model: nn.Module = kind.from_config(config)
     if form not in PACKED:
         return sum(weight.numel() for weight in model.parameters()) * DTYPES[form].itemsize
     # As packed.pack does it: linear layers in the form, tied ones too; embeddings as in the file; the rest float32.
