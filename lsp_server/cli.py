@@ -12,7 +12,11 @@ from speculation.cli import LAZY, LazyGroup
 LEVELS = ["debug", "info", "warning", "error"]
 
 
-COMMANDS = {"rewrite": ("lsp_server.command", "rewrite"), "verify": ("lsp_server.verify", "verify")}
+COMMANDS = {
+    "rewrite": ("lsp_server.command", "rewrite"),
+    "verify": ("lsp_server.verify", "verify"),
+    "doctor": ("lsp_server.doctor", "doctor"),
+}
 
 
 @click.group(cls=LazyGroup, lazy={**LAZY, **COMMANDS})

@@ -128,6 +128,10 @@ def rewrite(
         temperature = AGAIN_TEMPERATURE if again else 0.0
     if force and not write:
         raise click.UsageError("--force says how to --write; give both, or neither")
+    if compare and no_draft:
+        raise click.UsageError("--compare does it by plain decoding as well; leave --no-draft out")
+    if seed is not None and not temperature:
+        raise click.UsageError("--seed makes no difference without chance; add --temperature 0.7, or leave it out")
     options = Options(model, not no_draft, temperature, seed, write, as_json, is_shown=not as_json)
     asked = ask(file, instruction, lines, Project() if no_project_files else project_of(file), again=again)
     snapshot = asked.snapshot

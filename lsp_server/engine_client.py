@@ -177,8 +177,9 @@ class EngineClient:
         if endpoint is None:
             yield Event("starting")
         # Also for one that runs: start() refuses when it serves another model than the settings name.
-        config = EngineConfig(model=self.settings.model, small_lm=self.settings.small_lm)
-        endpoint = await asyncio.to_thread(process.start, config, idle_exit_s=60 * self.settings.idle_exit_minutes)
+        ours = self.settings
+        config = EngineConfig(model=ours.model, small_lm=ours.small_lm, dtype=ours.dtype)
+        endpoint = await asyncio.to_thread(process.start, config, idle_exit_s=60 * ours.idle_exit_minutes)
         while (health := await asyncio.to_thread(process.health, endpoint)) and health.status == "loading":
             yield Event("loading")
             await asyncio.sleep(POLL_S)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from speculation.config import IDLE_EXIT_S
@@ -14,6 +15,8 @@ class Settings:
     model: str = "auto"
     """A preset, a Hugging Face id or a local path; for a server by URL, the model's name there."""
     small_lm: str = "auto"
+    dtype: str = "auto"
+    """Of the target's weights."""
     idle_exit_minutes: float = IDLE_EXIT_S / 60
     server_url: str | None = None
     """An OpenAI-compatible server to use instead of the local engine."""
@@ -26,7 +29,8 @@ class Settings:
 KEYS: dict[str, tuple[str, type | tuple[type, ...], str]] = {
     "model": ("model", str, "a text"),
     "smallLm": ("small_lm", str, "a text"),
-    "idleExitMinutes": ("idle_exit_minutes", (int, float), "a number of minutes above 0"),
+    "dtype": ("dtype", str, "auto, float32, bfloat16, float16 or int8"),
+    "idleExitMinutes": ("idle_exit_minutes", (int, float), "a number of minutes, or 0 for never"),
     "server.url": ("server_url", str, "a URL that begins with http:// or https://"),
     "server.token": ("server_token", str, "a text"),
     "codeActions": ("code_actions", bool, "true or false"),
@@ -73,6 +77,6 @@ def _is_usable(name: str, value: Any, kind: type | tuple[type, ...]) -> bool:
         case bool():
             return True
         case int() | float():
-            return value > 0
+            return 0 <= value < inf
         case _:
             return value != "" and (name != "server.url" or str(value).startswith(("http://", "https://")))

@@ -16,7 +16,7 @@ HALVES = ("lsp_server", "speculation")
 # From the top down; a module may import from its own floor and those below. A name stands for what is in it as well.
 FLOORS = {
     "lsp_server": (
-        ("cli", "command", "verify", "__main__"),
+        ("cli", "command", "verify", "doctor", "__main__"),
         ("server",),
         ("rewrite", "params", "question", "code_actions", "accept", "confirm", "protocol", "workdone"),
         (
@@ -80,7 +80,12 @@ HOMES = {
     "uvicorn": ("speculation/serving/",),
 }
 LSP_SERVER_MAY_USE = {"speculation.config", "speculation.errors", "speculation.serving.process"}
-COMMAND_LINE_MAY_USE = LSP_SERVER_MAY_USE | {"speculation.cli", "speculation.cli.verify", "speculation.logs"}
+COMMAND_LINE_MAY_USE = LSP_SERVER_MAY_USE | {
+    "speculation.cli",
+    "speculation.cli.verify",
+    "speculation.cli.doctor",
+    "speculation.logs",
+}
 # speculation/__init__.py is the half's face: it names Engine, and imports it on first use.
 FACE = "speculation"
 
@@ -177,7 +182,7 @@ def test_the_halves_meet_only_where_they_may() -> None:
         if module.startswith("speculation"):
             assert not {name for name in names if name.startswith("lsp_server")}, module
         else:
-            is_command_line = module in ("lsp_server.cli", "lsp_server.verify")
+            is_command_line = module in ("lsp_server.cli", "lsp_server.verify", "lsp_server.doctor")
             allowed = COMMAND_LINE_MAY_USE if is_command_line else LSP_SERVER_MAY_USE
             strangers = {name for name in names if name.startswith("speculation")} - allowed
             assert not strangers, f"{module} imports {strangers}"

@@ -123,16 +123,16 @@ async def test_the_engine_is_started_with_the_users_settings(tmp_path: Path, mon
     asked = []
 
     def start(config: Any, *, idle_exit_s: float) -> None:
-        asked.append((config.model, config.small_lm, idle_exit_s))
+        asked.append((config.model, config.small_lm, config.dtype, idle_exit_s))
         raise EngineError("no weights")
 
     monkeypatch.setattr(process, "start", start)
     seen = []
     with pytest.raises(EngineError, match="no weights"):
-        async with aclosing(EngineClient(Settings("tiny", "none", 2.0)).complete(REQUEST)) as events:
+        async with aclosing(EngineClient(Settings("tiny", "none", "int8", 2.0)).complete(REQUEST)) as events:
             async for event in events:
                 seen.append(event.state)
-    assert (seen, asked) == (["starting"], [("tiny", "none", 120.0)])
+    assert (seen, asked) == (["starting"], [("tiny", "none", "int8", 120.0)])
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,16 @@ async def test_the_engine_is_started_with_the_users_settings(tmp_path: Path, mon
     [
         (None, Settings(), []),
         ({}, Settings(), []),
-        ({"model": "tiny", "smallLm": "none", "idleExitMinutes": 1}, Settings("tiny", "none", 1), []),
+        (
+            {"model": "tiny", "smallLm": "none", "dtype": "int8", "idleExitMinutes": 1},
+            Settings("tiny", "none", "int8", 1),
+            [],
+        ),
         ({"server.url": "https://a/v1/"}, Settings(server_url="https://a/v1"), []),
         ({"server": {"url": "https://a", "token": None}}, Settings(server_url="https://a"), []),
         ({"server": {"url": "file:///etc"}}, Settings(), ["stet.server.url must be a URL"]),
         ({"codeActions": 1, "model": ""}, Settings(), ["stet.codeActions must be", "stet.model must be"]),
+        ({"idleExitMinutes": 0}, Settings(idle_exit_minutes=0), []),
         ({"idleExitMinutes": True}, Settings(), ["stet.idleExitMinutes must be"]),
         ({"modle": "x"}, Settings(), ["there is no setting stet.modle"]),
         ([1], Settings(), ["must be an object"]),

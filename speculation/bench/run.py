@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from speculation.bench.tasks import Task
+from speculation.bench.tasks import Task, spread
 from speculation.engine import Engine
 from speculation.errors import ConfigError
 from speculation.models.baselines import BASELINES, Baselines, margin
@@ -50,7 +50,7 @@ def run(
 
     Raises ConfigError when there is no such task.
     """
-    tasks = _spread([t for t in tasks if _n_tokens(engine, t) <= max_tokens], limit)
+    tasks = spread([t for t in tasks if _n_tokens(engine, t) <= max_tokens], limit)
     if not tasks:
         raise ConfigError(f"there is no task of at most {max_tokens} tokens")
     baselines = Baselines(engine.target, engine.small)
@@ -201,9 +201,3 @@ def _alpha(records: Sequence[Record]) -> dict[str, float]:
 
 def _n_tokens(engine: Engine, task: Task) -> int:
     return max(len(engine.encode_text(task.before)), len(engine.encode_text(task.after)))
-
-
-def _spread(tasks: Sequence[Task], limit: int) -> list[Task]:
-    if len(tasks) <= limit:
-        return list(tasks)
-    return [tasks[i * len(tasks) // limit] for i in range(limit)]

@@ -2,12 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from speculation.errors import ConfigError
 
+T = TypeVar("T")
 SURROGATE = re.compile("[\ud800-\udfff]")
 SYSTEM = (
     "You rewrite code. Reply with the whole rewritten file in one fenced code block and nothing else. "
@@ -45,6 +47,13 @@ def load(paths: Iterable[Path]) -> list[Task]:
     if not tasks:
         raise ConfigError(f"there is no task in {', '.join(map(str, paths))}")
     return tasks
+
+
+def spread(items: Sequence[T], limit: int) -> list[T]:
+    """At most limit of them, evenly."""
+    if len(items) <= limit:
+        return list(items)
+    return [items[i * len(items) // limit] for i in range(limit)]
 
 
 def _load_file(path: Path) -> list[Task]:

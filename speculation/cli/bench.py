@@ -249,6 +249,77 @@ def run_command(
         Console().print(_run_table(report), _file_type_table(report))
 
 
+@bench.command("gpu")
+@FILES
+@click.option("--model", required=True, help="As of stet bench run; or random weights: random:7B, random:FOLDER.")
+@click.option("--small-lm", default="none", show_default=True, help="none, or like --model.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
+@click.option("--dtype", default="auto", show_default=True, help="Of the target: float32, bfloat16, float16 or int8.")
+@click.option("--limit", type=click.IntRange(1), default=6, show_default=True, help="Tasks, spread evenly.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    default=400,
+    show_default=True,
+    help="Leave out tasks with a longer before or after.",
+)
+@TOKENIZER
+@AS_JSON
+def gpu_command(
+    files: tuple[Path, ...],
+    model: str,
+    small_lm: str,
+    device: str,
+    dtype: str,
+    limit: int,
+    max_tokens: int,
+    ref: str,
+    as_json: bool,
+) -> None:
+    """What this device can do: memory, T(q), plain decoding against the roof, and recorded edits by real passes.
+
+    A recording decides what is written, so a model with random weights shows the times of a real one.
+    """
+    tasks = edit_tasks.load(files)
+    # Imported here: a wrong argument is said at once, and torch takes seconds.
+    from speculation.bench.gpu import Bench
+    from speculation.models.driven import load_for_times
+    from speculation.models.loading import resolve
+    from speculation.models.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(resolve(ref, models_dir()))
+    with Console(stderr=True).status("loading the models…") as status:
+        target = load_for_times(model, models_dir(), device, dtype)
+        small = None if small_lm == "none" else load_for_times(small_lm, models_dir(), device, "auto")
+        kit = Bench(target, small, tokenizer)
+        report = kit.run(tasks, limit=limit, max_tokens=max_tokens, on_step=lambda what: status.update(f"{what}…"))
+    report = {"model": model, "small_lm": None if small is None else small_lm, **report}
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        Console().print(*_gpu_tables(report))
+
+
+def _gpu_tables(report: dict[str, Any]) -> tuple[Table, Table, Table]:
+    style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0, "pad_edge": False}
+    passes = Table("ms a pass of", *report["pass_ms"], **style)
+    for q in report["pass_ms"]["fixed shapes"]:
+        passes.add_row(str(q), *(str(curve.get(q, "")) for curve in report["pass_ms"].values()))
+    methods = Table(**style)
+    for column in ("", *next(iter(report["methods"].values()))):
+        methods.add_column(column.replace("_", " "), no_wrap=not column)
+    for name, figures in report["methods"].items():
+        methods.add_row(name, *map(str, figures.values()))
+    summary = Table(
+        "", "", title=f"{report['model']} {report['dtype']} on {report['device']}", show_header=False, **style
+    )
+    for name in ("bandwidth_gb_s", "gb_read_a_pass", "roof_tokens_per_s", "plain_to_roof", "t64_to_t1", "peak_bytes"):
+        summary.add_row(name.replace("_", " "), str(report[name]))
+    for name, ratio in report["fixed_to_growing"].items():
+        summary.add_row(f"{name}: fixed shapes to growing caches", str(ratio))
+    return passes, methods, summary
+
+
 def _run_table(report: dict[str, Any]) -> Table:
     columns = list(dict.fromkeys(column for figures in report["methods"].values() for column in figures))
     table = Table(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from speculation.models.cached_lm import CachedLM
 
@@ -37,7 +38,7 @@ class Baselines:
     def __init__(self, target: CachedLM, small_lm: CachedLM | None) -> None:
         self._target = target.model
         self._small = small_lm.model if small_lm else None
-        self._stop_ids = sorted(target.stop_ids)
+        self._stop_ids = sorted(target.stop_ids) or [target.n_vocab - 1]  # of the padding: no text ends with it
 
     @property
     def names(self) -> list[str]:
@@ -45,8 +46,10 @@ class Baselines:
         return [name for name in BASELINES if name != "assisted" or self._small is not None]
 
     @torch.inference_mode()
-    def run(self, name: str, prompt: Sequence[int], max_new_tokens: int) -> Run:
-        """Decode from a cold start, as generate does it."""
+    def run(
+        self, name: str, prompt: Sequence[int], max_new_tokens: int, processor: LogitsProcessor | None = None
+    ) -> Run:
+        """Decode from a cold start, as generate does it; a processor changes the logits of all models."""
         options: dict[str, Any] = dict(BASELINES[name])
         if name == "assisted":
             options["assistant_model"] = self._small
@@ -66,6 +69,7 @@ class Baselines:
                 eos_token_id=self._stop_ids,
                 pad_token_id=self._stop_ids[0],
                 max_new_tokens=max_new_tokens,
+                logits_processor=LogitsProcessorList([processor] if processor else []),
                 **options,
             )
             # A decoder beside an encoder begins with its start token.

@@ -199,7 +199,8 @@ class CachedLM:
         self._timed_pass(1)  # the first pass of a process warms up
         for q in MEASURED_Q:
             seconds[q] = self._timed_pass(q)
-            if seconds[q] < SLOW_PASS_S:  # on a machine that is busy with something else one try must do
+            # On a machine that is busy with something else one try must do; the first of a shape may be its capture.
+            if seconds[q] < SLOW_PASS_S or self.buckets:
                 seconds[q] = min(seconds[q], self._timed_pass(q))
             if q >= MIN_MEASURED_Q and seconds[q] > max(SLOW_PASS_S, STEEP * seconds[1]):
                 break

@@ -20,7 +20,7 @@ from typing import Any
 SLOW_S = 0.25
 FAST_S = 0.002
 
-counts = {"n_active": 0, "n_passes": 0, "n_finished": 0, "n_hung_up": 0, "n_various": 0}
+counts = {"n_prefills": 0, "n_active": 0, "n_passes": 0, "n_finished": 0, "n_hung_up": 0, "n_various": 0}
 lock = threading.Lock()
 
 
@@ -72,6 +72,7 @@ class Engine(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if request.get("stet", {}).get("prefill_only") or request.get("max_tokens") == 1:
+            count(n_prefills=1)
             self.send_json({"choices": [{"index": 0, "message": {"role": "assistant", "content": ""}}], "usage": {}})
             return
         count(n_active=1)

@@ -51,6 +51,23 @@ def test_a_recipe_is_picked_from_a_list(editor: Editor) -> None:
     assert "Rename y (project)" in titles and "Simplify" in titles
 
 
+def test_each_folder_has_the_recipes_of_its_own_project(editor: Editor, shared_workshop: Workshop) -> None:
+    other = shared_workshop.folder / "other"
+    (other / ".git").mkdir(parents=True, exist_ok=True)
+    (other / ".stet.toml").write_text(PROJECT.replace("recipes.rename", "recipes.twist").replace("radius", "twisted"))
+    (other / "b.py").write_text(CODE)
+    editor.nvim.command(f"silent split {other / 'b.py'}")
+    editor.wait_for_server()
+    assert editor.lua("return vim.fn.getcompletion('Stet proj', 'cmdline')") == ["project.twist"]
+    editor.type(":Stet project.twist<CR>")
+    editor.wait_for_preview("change 1/1")
+    editor.type("dO")
+    editor.wait_for_text(AFTER.replace("radius", "twisted"))
+    editor.type("<C-w>p")
+    assert editor.text() == CODE
+    assert editor.lua("return vim.fn.getcompletion('Stet proj', 'cmdline')") == ["project.rename"]
+
+
 DIAGNOSE = """
 vim.diagnostic.set(vim.api.nvim_create_namespace('linter'), 0, {
   { lnum = 0, col = 6, end_col = 7, message = 's/y/radius/', severity = 1, source = 'linter', code = 'E1' },

@@ -141,3 +141,23 @@ def test_the_diff_closes_without_a_trace(editor: Editor, keys: str) -> None:
 def test_without_a_proposal_there_is_no_diff(editor: Editor) -> None:
     editor.type(":StetDiff<CR>")
     editor.wait_for_message("no proposal to compare with")
+
+
+def test_in_the_diff_nothing_is_drawn_that_shifts_a_side(editor: Editor) -> None:
+    propose(editor)
+    drawn = chunks(editor)
+    assert drawn
+    editor.type(":StetDiff<CR>")
+    assert chunks(editor) == []
+    editor.type(":StetDiff<CR>")
+    assert chunks(editor) == drawn
+
+
+def test_the_hint_is_whole_in_a_narrow_window(editor: Editor) -> None:
+    propose(editor)
+    keys = ["do accept", "dp reject", "dO dP all", "]c [c move"]
+    editor.type(":vnew<CR>:vertical resize 75<CR><C-w>p")
+    assert editor.lua("return vim.fn.winwidth(0)") < 30
+    wait_for(lambda: all(key in editor.screen() for key in keys), "all keys in the hint")
+    editor.type(":only<CR>")
+    wait_for(lambda: " · ".join(keys) in editor.screen(), "the hint in one line again")

@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import { outcomeOf } from './run';
 import type { Server } from './server';
+import { setting } from './settings';
 
 export async function doctor(server: Server): Promise<void> {
   const options = {
@@ -31,7 +32,11 @@ async function report(server: Server): Promise<string> {
   const program = client && (await server.program());
   if (program) {
     lines.push(`- program: ${[program.command, ...program.args].join(' ')} (${program.source})`);
-    for (const words of [['--version'], ['engine', 'status'], ['models', 'list']]) {
+    for (const words of [
+      ['--version'],
+      ['doctor', '--model', setting<string>('model') || 'auto'],
+      ['models', 'list'],
+    ]) {
       const { stdout, stderr } = await outcomeOf(program, words);
       lines.push('', `## stet ${words.join(' ')}`, '', '```', (stdout + stderr).trim(), '```');
     }

@@ -38,6 +38,7 @@ export class Server implements vscode.Disposable {
   /** Fires when `problem` may have changed. */
   readonly onDidChange = this.changed.event;
 
+  private isDisposed = false;
   private current: Promise<LanguageClient | undefined> | undefined;
   private readonly subscriptions: vscode.Disposable[];
 
@@ -53,6 +54,7 @@ export class Server implements vscode.Disposable {
   }
 
   dispose(): void {
+    this.isDisposed = true;
     void this.stop();
     vscode.Disposable.from(...this.subscriptions).dispose();
   }
@@ -69,6 +71,9 @@ export class Server implements vscode.Disposable {
 
   /** The running client, or undefined in silence: only who asks for a rewrite needs to know. */
   async startIfFound(): Promise<LanguageClient | undefined> {
+    if (this.isDisposed) {
+      return undefined;
+    }
     const current = (this.current ??= this.create());
     const client = await current;
     if (this.current !== current) {

@@ -10,6 +10,7 @@ export function setting<T>(name: string): T {
 const SERVER_SETTINGS = [
   'model',
   'smallLm',
+  'dtype',
   'idleExitMinutes',
   'server.url',
   'server.token',

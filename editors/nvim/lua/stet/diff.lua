@@ -3,11 +3,12 @@ local jobs = require('stet.jobs')
 local lines_of = require('stet.lines')
 local nearest = require('stet.nearest')
 local say = require('stet.say')
+local screen = require('stet.screen')
 
 local M = {}
 
 ---@class stet.Diff
----@field job stet.Job
+---@field group stet.Group
 ---@field scratch integer the buffer with the proposed text
 ---@field source integer the window beside it
 
@@ -30,7 +31,7 @@ end
 ---@param diff stet.Diff
 local function fill(diff)
   vim.bo[diff.scratch].modifiable = true
-  vim.api.nvim_buf_set_lines(diff.scratch, 0, -1, false, proposed_lines(diff.job))
+  vim.api.nvim_buf_set_lines(diff.scratch, 0, -1, false, proposed_lines(diff.group.shown))
   vim.bo[diff.scratch].modifiable = false
 end
 
@@ -40,6 +41,10 @@ local function close()
   open = nil
   if not diff then
     return
+  end
+  diff.group.is_compared = nil
+  if #diff.group.jobs > 0 then
+    screen.draw(diff.group.shown)
   end
   if vim.api.nvim_win_is_valid(diff.source) then
     vim.api.nvim_win_call(diff.source, vim.cmd.diffoff)
@@ -60,13 +65,16 @@ local function show(job)
   vim.bo[scratch].bufhidden = 'wipe'
   vim.bo[scratch].filetype = vim.bo[job.buf].filetype
   vim.api.nvim_buf_set_name(scratch, 'stet://' .. job.id)
-  open = { job = job, scratch = scratch, source = source }
+  open = { group = job.group, scratch = scratch, source = source }
   fill(open)
   vim.cmd.diffthis()
   vim.keymap.set('n', 'q', close, { buffer = scratch, desc = 'Stet: close the diff' })
   vim.api.nvim_create_autocmd('BufWipeout', { buffer = scratch, callback = vim.schedule_wrap(close) })
   vim.api.nvim_set_current_win(source)
   vim.cmd.diffthis()
+  -- Lines that are drawn into one side would shift it against the other.
+  job.group.is_compared = true
+  screen.draw(job)
 end
 
 vim.api.nvim_create_autocmd('User', {
@@ -75,10 +83,10 @@ vim.api.nvim_create_autocmd('User', {
   callback = function()
     if not open then
       return
-    elseif jobs.is_alive(open.job) and jobs.is_proposed(open.job) then
-      fill(open)
-    else
+    elseif #open.group.jobs == 0 then
       close()
+    elseif jobs.is_proposed(open.group.shown) then
+      fill(open)
     end
   end,
 })

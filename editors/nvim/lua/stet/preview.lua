@@ -221,11 +221,49 @@ function M.clear(job)
   drawn[job.id] = nil
 end
 
+--- Columns for text in the narrowest window that shows the buffer, and how many of them are free behind a row.
+---@param buf integer
+---@param row integer
+---@return integer
+---@return integer
+local function room_of(buf, row)
+  local line = vim.api.nvim_buf_get_lines(buf, row, row + 1, false)[1] or ''
+  local width = vim.fn.strdisplaywidth(line)
+  local room, free = math.huge, math.huge
+  for _, window in ipairs(vim.fn.win_findbuf(buf)) do
+    local info = vim.fn.getwininfo(window)[1]
+    local columns = info.width - info.textoff
+    room = math.min(room, columns)
+    free = math.min(free, columns - (vim.wo[window].wrap and width % columns or width))
+  end
+  return room, free
+end
+
+--- The text in lines of so many columns, broken between its parts.
+---@param text string
+---@param room integer
+---@return [string, string][][]
+local function wrapped(text, room)
+  local lines = {}
+  for part in vim.gsplit(text, ' · ', { plain = true }) do
+    local longer = #lines > 0 and lines[#lines] .. ' · ' .. part
+    if longer and vim.fn.strdisplaywidth(longer) <= room then
+      lines[#lines] = longer
+    else
+      table.insert(lines, part)
+    end
+  end
+  return vim.tbl_map(function(line)
+    return { { line, 'StetHint' } }
+  end, lines)
+end
+
 --- Put a buffer's one hint at the end of a row, or take it down.
 ---@param buf integer
 ---@param row? integer
 ---@param text? string
-function M.hint(buf, row, text)
+---@param is_aligned? boolean keep it there, rather than in lines above where there is no room
+function M.hint(buf, row, text, is_aligned)
   if not vim.api.nvim_buf_is_valid(buf) then
     hints[buf] = nil
     return
@@ -236,8 +274,15 @@ function M.hint(buf, row, text)
   end
   if row then
     row = math.min(row, vim.api.nvim_buf_line_count(buf) - 1)
-    hints[buf] =
-      vim.api.nvim_buf_set_extmark(buf, marks, row, 0, { virt_text = { { text, 'StetHint' } }, priority = 1 })
+    local room, free = room_of(buf, row)
+    local opts = { virt_text = { { text, 'StetHint' } }, priority = 1 }
+    if not is_aligned and vim.fn.strdisplaywidth(text) >= free then
+      opts = { virt_lines = wrapped(text, room), virt_lines_above = true }
+    end
+    hints[buf] = vim.api.nvim_buf_set_extmark(buf, marks, row, 0, opts)
+    if opts.virt_lines and row == 0 then
+      show_above_first_line(buf, #opts.virt_lines)
+    end
   end
 end
 

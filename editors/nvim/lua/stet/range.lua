@@ -10,10 +10,11 @@ local function position(row, byte, encoding)
   return { line = row, character = vim.str_utfindex(line, encoding, byte, false) }
 end
 
----@param first integer 1-based
+---@param first integer 1-based; 0, which `:0Stet` says, is the first line too
 ---@param last integer 1-based, inclusive
 ---@return lsp.Range
 local function lines(first, last)
+  first, last = math.max(first, 1), math.max(last, 1)
   return { start = { line = first - 1, character = 0 }, ['end'] = { line = last, character = 0 } }
 end
 

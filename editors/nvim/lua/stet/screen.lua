@@ -36,6 +36,10 @@ end
 
 ---@param job stet.Job
 local function draw(job)
+  if job.group.is_compared and jobs.is_proposed(job) then
+    preview.clear(job)
+    return
+  end
   local key = keys.pressed(job.buf, 'cancel')
   local how = key and (' (%s cancels)'):format(key) or ''
   preview.draw(job, 'stet: ' .. (job.request and M.status(job) .. how or job.message))
@@ -56,7 +60,7 @@ function M.hint(buf)
   end
   local version = M.version(job)
   local place = ('change %d/%d'):format(n, #open) .. (version and ' of version ' .. version or '')
-  preview.hint(buf, hunk.first, place .. ': ' .. words)
+  preview.hint(buf, hunk.first, place .. ': ' .. words, job.group.is_compared)
 end
 
 ---@param buf integer
@@ -116,6 +120,15 @@ function M.draw_all()
     M.draw(group.shown)
   end
 end
+
+vim.api.nvim_create_autocmd('WinResized', {
+  group = vim.api.nvim_create_augroup('stet.screen', {}),
+  callback = function()
+    for _, group in ipairs(jobs.groups()) do
+      M.hint(group.buf) -- there may be room now, or none any more
+    end
+  end,
+})
 
 --- Forget a job and all that is drawn of it.
 ---@param job stet.Job

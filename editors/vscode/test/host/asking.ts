@@ -33,6 +33,15 @@ test('a model that changes nothing is told, and asked again if the user wants', 
   assert.equal(text(), CODE);
 });
 
+test('the model reads the code while the instruction is typed', async () => {
+  const before = await engine();
+  const asked = stet('rewriteSelection');
+  await until(async () => (await engine())['n_prefills'] !== before['n_prefills'], 'the code to be read');
+  await vscode.commands.executeCommand('workbench.action.closeQuickOpen');
+  await asked;
+  assert.equal((await engine())['n_finished'], before['n_finished'], 'nothing is written');
+});
+
 test('the last instruction is repeated elsewhere', async () => {
   await stet('rewriteSelection', { instruction: 's/x/radius/' });
   await stet('accept');

@@ -39,6 +39,9 @@ test('the doctor finds nothing amiss', async () => {
   assert.match(report, /language server: running/);
   assert.match(report, /answered in \d+ ms/);
   assert.match(report, /stet, version /);
+  for (const part of ['memory', 'model', 'engine', 'database', 'language server']) {
+    assert.match(report, new RegExp(`^(ok|amiss) +${part} `, 'm'));
+  }
 });
 
 test('the workspace chooses nothing', () => {
@@ -158,8 +161,9 @@ const SHARED = [
   // The next marked word has to wait for the proposal.
   'editor.action.wordHighlight.next',
   'editor.action.wordHighlight.prev',
-  // In a browser only, where Ctrl+N is the browser's.
+  // In a browser only, where Ctrl+N and Ctrl+Shift+N are the browser's.
   'workbench.action.files.newUntitledFile',
+  'workbench.action.newWindow',
 ];
 
 test('keys are those of no command of VS Code, but for those that are meant', async () => {

@@ -1,0 +1,92 @@
+"""What `stet doctor` finds of this half: versions, memory, models, engine, database. Starts nothing."""
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from speculation.cli import stats
+from speculation.config import PRESETS, models_dir, state_dir
+from speculation.errors import StetError
+from speculation.models import store
+from speculation.models.catalog import model_ids
+from speculation.serving import process
+
+N_CONTEXT = 8192
+LIBRARIES = ("torch", "transformers")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a rewrite needs."""
+
+    what: str
+    said: str
+    remedy: str | None = None
+    """What to do; None where nothing is amiss."""
+
+
+def findings(model: str) -> Iterator[Finding]:
+    """One after another; model: as `stet rewrite` takes it."""
+    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    yield Finding("version", f"stet-lsp {version('stet-lsp')}, Python {platform.python_version()}, {libraries}")
+    # Imported here: torch and transformers take seconds, and the first line need not wait for them.
+    from speculation.models.fit import fit_presets
+
+    fits, recommended = fit_presets(models_dir(), n_context=N_CONTEXT)
+    free = f"{store.human_size(fits[0].free_bytes)} free on {fits[0].device}"
+    if recommended:
+        yield Finding("memory", f"{free}; recommended: {recommended}")
+    else:
+        yield Finding("memory", f"{free}, too little for any preset", "close other programs, or use a server by URL")
+    auto = "medium" if fits[0].device.startswith("cuda") else "small"
+    yield from _models(auto if model == "auto" else model)
+    yield _engine()
+    yield _database()
+
+
+def _models(ref: str) -> Iterator[Finding]:
+    """The target and, of a preset, its small LM."""
+    for name in model_ids(ref) if ref in PRESETS else [ref]:
+        try:
+            path = store.find(name, models_dir())
+        except StetError as error:
+            yield Finding("model", str(error), f"stet models fetch {ref}" if ref in PRESETS else "see --model")
+        else:
+            yield Finding("model", f"{name}, {_digest(path)}in {path}")
+
+
+def _digest(path: Path) -> str:
+    """Of what was fetched, as it was checked then; nothing for a folder of the user's own."""
+    if not store.is_ready(path):
+        return ""
+    manifest = json.loads((path / store.MANIFEST).read_text("utf-8"))
+    return next((f"{key} {manifest[key]}, " for key in ("sha256", "revision") if key in manifest), "")
+
+
+def _engine() -> Finding:
+    started = time.perf_counter()
+    try:
+        endpoint = process.find()
+        said = process.health(endpoint) if endpoint else None
+    except StetError as error:
+        return Finding("engine", str(error), "stet engine stop")
+    if said is None:
+        return Finding("engine", "not running; the first rewrite starts it")
+    ms = 1000 * (time.perf_counter() - started)
+    facts = f"{said.status}, {said.model} in {said.dtype} on {said.device}, pid {said.pid}, answered in {ms:.0f} ms"
+    if said.status == "failed":
+        return Finding("engine", f"{facts}: {said.error}", "stet engine stop, then try again")
+    return Finding("engine", facts + (f"; {said.trouble}" if said.trouble else ""))
+
+
+def _database() -> Finding:
+    path = state_dir() / "stet.db"
+    try:
+        n = len(stats.load(path)["targets"])
+    except StetError as error:
+        return Finding("database", str(error), "nothing need be done: it holds counts and seconds, no text")
+    return Finding("database", f"{n} models known, in {path}" if n else "nothing learned yet")
