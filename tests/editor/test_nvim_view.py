@@ -126,7 +126,9 @@ def test_the_diff_is_neovim_s_own_and_follows_the_review(editor: Editor) -> None
     assert editor.lua("return vim.wo.diff") is False
 
 
-@pytest.mark.parametrize("keys", [":StetDiff<CR>", "<C-w>lq", "<C-w>l:close<CR>:StetDiff<CR>:StetDiff<CR>"])
+@pytest.mark.parametrize(
+    "keys", [":StetDiff<CR>", "<C-w>lq", ":quit<CR>", "<C-w>l:close<CR>:StetDiff<CR>:StetDiff<CR>"]
+)
 def test_the_diff_closes_without_a_trace(editor: Editor, keys: str) -> None:
     before = layout(editor)
     propose(editor)
@@ -151,6 +153,39 @@ def test_in_the_diff_nothing_is_drawn_that_shifts_a_side(editor: Editor) -> None
     assert chunks(editor) == []
     editor.type(":StetDiff<CR>")
     assert chunks(editor) == drawn
+
+
+def with_changes(editor: Editor) -> int:
+    """How many rewrites have changes to show."""
+    count: int = editor.lua(
+        """
+        local n = 0
+        for _, group in ipairs(require('stet.jobs').groups()) do
+          for _, job in ipairs(group.jobs) do n = n + math.min(#job.hunks, 1) end
+        end
+        return n
+        """
+    )
+    return count
+
+
+@pytest.mark.parametrize("asked", [":StetRefine slowly s/radius/other/<CR>", ":11,13Stet s/y/other/<CR>"])
+def test_nor_is_anything_of_what_is_asked_meanwhile(editor: Editor, asked: str) -> None:
+    editor.type(":1,3Stet s/y/radius/<CR>")
+    editor.wait_for_preview("change ")
+    editor.type(":StetDiff<CR>" + asked)
+    wait_for(lambda: with_changes(editor) == 2, "a change of the second rewrite")
+    assert chunks(editor) == []
+    editor.type(":StetDiff<CR>")
+    assert chunks(editor) != []
+
+
+def test_the_diff_goes_with_its_buffer(editor: Editor) -> None:
+    propose(editor)
+    editor.type(":StetDiff<CR>")
+    editor.type(":bwipeout!<CR>")
+    wait_for(lambda: windows(editor) == [("\n", False)], "the diff to close")
+    assert editor.messages() == []
 
 
 def test_the_hint_is_whole_in_a_narrow_window(editor: Editor) -> None:

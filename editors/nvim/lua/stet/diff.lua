@@ -42,10 +42,7 @@ local function close()
   if not diff then
     return
   end
-  diff.group.is_compared = nil
-  if #diff.group.jobs > 0 then
-    screen.draw(diff.group.shown)
-  end
+  screen.compare()
   if vim.api.nvim_win_is_valid(diff.source) then
     vim.api.nvim_win_call(diff.source, vim.cmd.diffoff)
     pcall(vim.api.nvim_win_close, diff.source, false)
@@ -69,12 +66,12 @@ local function show(job)
   fill(open)
   vim.cmd.diffthis()
   vim.keymap.set('n', 'q', close, { buffer = scratch, desc = 'Stet: close the diff' })
-  vim.api.nvim_create_autocmd('BufWipeout', { buffer = scratch, callback = vim.schedule_wrap(close) })
+  local close_soon = vim.schedule_wrap(close)
+  vim.api.nvim_create_autocmd('BufWipeout', { buffer = scratch, callback = close_soon })
+  vim.api.nvim_create_autocmd('WinClosed', { pattern = tostring(source), once = true, callback = close_soon })
   vim.api.nvim_set_current_win(source)
   vim.cmd.diffthis()
-  -- Lines that are drawn into one side would shift it against the other.
-  job.group.is_compared = true
-  screen.draw(job)
+  screen.compare(job.buf)
 end
 
 vim.api.nvim_create_autocmd('User', {
@@ -84,7 +81,7 @@ vim.api.nvim_create_autocmd('User', {
     if not open then
       return
     elseif #open.group.jobs == 0 then
-      close()
+      vim.schedule(close) -- while a buffer is wiped out no other may be deleted
     elseif jobs.is_proposed(open.group.shown) then
       fill(open)
     end

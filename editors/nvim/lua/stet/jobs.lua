@@ -17,7 +17,6 @@ local M = {}
 ---@field buf integer
 ---@field jobs stet.Job[] oldest first
 ---@field shown stet.Job
----@field is_compared? boolean in a diff, where it is not drawn as well
 
 ---@class stet.View how far a rewrite is: stet/progress, or the answer to stet/rewrite
 ---@field version integer

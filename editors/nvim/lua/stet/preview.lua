@@ -195,18 +195,19 @@ end
 --- Replace what is drawn of a job by how far it is now.
 ---@param job stet.Job
 ---@param status string
-function M.draw(job, status)
+---@param is_aligned? boolean draw nothing but the status: what is drawn of the text would shift it
+function M.draw(job, status, is_aligned)
   M.clear(job)
   if not job.view then
     return
   end
   drawn[job.id] = {}
-  for _, hunk in ipairs(job.hunks) do
+  for _, hunk in ipairs(is_aligned and {} or job.hunks) do
     if not hunk.is_taken then
       draw_hunk(job, hunk)
     end
   end
-  local row = job.request and draw_pending(job) or job.first
+  local row = job.request and (is_aligned and job.line or draw_pending(job)) or job.first
   mark(job, math.max(0, math.min(row, job.stop - 1)), 0, { virt_text = { { status, 'StetStatus' } } })
 end
 

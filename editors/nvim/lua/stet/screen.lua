@@ -6,6 +6,9 @@ local preview = require('stet.preview')
 
 local M = {}
 
+---@type integer? the buffer in a diff: lines drawn into it would shift it against the other side
+local compared
+
 --- "2/3" of several versions; nil of a single one.
 ---@param job stet.Job
 ---@return string?
@@ -36,13 +39,9 @@ end
 
 ---@param job stet.Job
 local function draw(job)
-  if job.group.is_compared and jobs.is_proposed(job) then
-    preview.clear(job)
-    return
-  end
   local key = keys.pressed(job.buf, 'cancel')
   local how = key and (' (%s cancels)'):format(key) or ''
-  preview.draw(job, 'stet: ' .. (job.request and M.status(job) .. how or job.message))
+  preview.draw(job, 'stet: ' .. (job.request and M.status(job) .. how or job.message), job.buf == compared)
 end
 
 --- Say at the change that is meant by accept and reject which keys there are.
@@ -60,7 +59,7 @@ function M.hint(buf)
   end
   local version = M.version(job)
   local place = ('change %d/%d'):format(n, #open) .. (version and ' of version ' .. version or '')
-  preview.hint(buf, hunk.first, place .. ': ' .. words, job.group.is_compared)
+  preview.hint(buf, hunk.first, place .. ': ' .. words, buf == compared)
 end
 
 ---@param buf integer
@@ -119,6 +118,13 @@ function M.draw_all()
   for _, group in ipairs(jobs.groups()) do
     M.draw(group.shown)
   end
+end
+
+--- Draw no lines into this buffer any more; without one, into all again.
+---@param buf? integer
+function M.compare(buf)
+  compared = buf
+  M.draw_all()
 end
 
 vim.api.nvim_create_autocmd('WinResized', {
