@@ -71,6 +71,14 @@ def test_edits_that_are_all_too_long_are_said(folder: Path) -> None:
         kit(folder).run([TASK], limit=1, max_tokens=5)
 
 
+def test_a_model_with_fewer_tokens_than_its_tokenizer_is_refused(folder: Path, tmp_path: Path) -> None:
+    few = tmp_path / "config.json"
+    few.write_text(json.dumps(json.loads((folder / "config.json").read_text()) | {"vocab_size": 20}))
+    model = load_for_times(f"random:{tmp_path}", folder, "cpu", "float32")
+    with pytest.raises(ConfigError, match="has 20 tokens, its tokenizer more"):
+        Bench(model, None, Tokenizer(folder)).run([TASK], limit=1, max_tokens=500)
+
+
 @pytest.mark.parametrize("kind", [DrivenLM, DrivenStaticLM])
 def test_a_recording_is_the_first_choice_of_each_row(folder: Path, kind: type[DrivenLM]) -> None:
     model = load_for_times(f"random:{folder}", folder, "cpu", "float32")

@@ -105,6 +105,7 @@ class Bench:
     ) -> dict[str, Any]:
         """Everything, on at most limit tasks of at most max_tokens tokens. Raises ConfigError where there is none."""
         recordings = self._recordings(tasks, limit, max_tokens)
+        self._check_vocabulary(recordings)
         device = self._fixed.device
         on_step("copying memory")
         bandwidth = copy_bandwidth(device)
@@ -142,6 +143,13 @@ class Bench:
             "methods": {name: row.figures(rows["greedy"]) for name, row in rows.items()},
             "peak_bytes": peak_bytes(device),
         }
+
+    def _check_vocabulary(self, recordings: Sequence[Recording]) -> None:
+        """Raise ConfigError where a model has no row for a token, or for the next, which the small LM writes."""
+        n_needed = 2 + max(max(recording.prompt + recording.written) for recording in recordings)
+        n_vocab = min(lm.n_vocab for lm in (self._fixed, self._small) if lm)
+        if n_needed > n_vocab:
+            raise ConfigError(f"a model has {n_vocab} tokens, its tokenizer more; name the model's own by --tokenizer")
 
     def _recordings(self, tasks: Sequence[Task], limit: int, max_tokens: int) -> list[Recording]:
         encode = self._tokenizer.encode
