@@ -117,6 +117,13 @@ def test_int8_weights_are_counted_as_they_are_read(tmp_path: Path) -> None:
     assert bytes_read(CachedLM(load_for_times(folder, tmp_path, "cpu", "int8"), 1)) == linear // 4 + rest
 
 
+@pytest.mark.skipif(not packed.is_supported(), reason="packed weights need an x86 CPU")
+def test_a_config_need_not_say_the_type_of_the_weights(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if "dtype" not in k}))
+    assert bytes_read(CachedLM(load_for_times(f"random:{folder}", folder, "cpu", "float16"), 1)) > 0
+
+
 def test_memory_is_copied_at_a_likely_speed() -> None:
     assert 1e8 < copy_bandwidth(torch.device("cpu")) < 1e13
 

@@ -86,7 +86,9 @@ def _random_config(name: str) -> Any:
     if not (Path(name) / "config.json").is_file():
         sizes = ", ".join(model_id.split("-")[-2] for model_id in SHAPES)
         raise ModelError(f"no shape {name!r}: wanted one of {sizes} or a folder with a config.json")
-    return read_config(Path(name))
+    config = read_config(Path(name))
+    config.dtype = config.dtype or torch.float32  # as transformers takes a config that doesn't say
+    return config
 
 
 def bytes_read(lm: CachedLM) -> int:
