@@ -26,6 +26,7 @@ class Settings:
     """Whether .stet.toml and AGENTS.md of the workspace are put into prompts."""
 
 
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 KEYS: dict[str, tuple[str, type | tuple[type, ...], str]] = {
     "model": ("model", str, "a text"),
     "smallLm": ("small_lm", str, "a text"),
@@ -78,5 +79,7 @@ def _is_usable(name: str, value: Any, kind: type | tuple[type, ...]) -> bool:
             return True
         case int() | float():
             return 0 <= value < inf
+        case _ if name == "dtype":
+            return value in DTYPES
         case _:
             return value != "" and (name != "server.url" or str(value).startswith(("http://", "https://")))

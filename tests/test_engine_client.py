@@ -150,6 +150,7 @@ async def test_the_engine_is_started_with_the_users_settings(tmp_path: Path, mon
         ({"server": {"url": "file:///etc"}}, Settings(), ["stet.server.url must be a URL"]),
         ({"codeActions": 1, "model": ""}, Settings(), ["stet.codeActions must be", "stet.model must be"]),
         ({"idleExitMinutes": 0}, Settings(idle_exit_minutes=0), []),
+        ({"dtype": "float8"}, Settings(), ["stet.dtype must be auto, float32"]),
         ({"idleExitMinutes": True}, Settings(), ["stet.idleExitMinutes must be"]),
         ({"modle": "x"}, Settings(), ["there is no setting stet.modle"]),
         ([1], Settings(), ["must be an object"]),
