@@ -78,7 +78,7 @@ class Row:
             "tokens_per_pass": round(self.tokens / self.passes, 2),
             "passes": self.passes,
             "small_lm_passes": self.small_lm_passes,
-            "between_passes_ms": round(1000 * self.between_s / self.passes, 3),
+            "between_ms": round(1000 * self.between_s / self.passes, 3),
             "wrong": self.wrong,
         }
 

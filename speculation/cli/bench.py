@@ -314,7 +314,8 @@ def _gpu_tables(report: dict[str, Any]) -> tuple[Table, Table, Table]:
         "", "", title=f"{report['model']} {report['dtype']} on {report['device']}", show_header=False, **style
     )
     for name in ("bandwidth_gb_s", "gb_read_a_pass", "roof_tokens_per_s", "plain_to_roof", "t64_to_t1", "peak_bytes"):
-        summary.add_row(name.replace("_", " "), str(report[name]))
+        if report[name] is not None:
+            summary.add_row(name.replace("_", " "), str(report[name]))
     for name, ratio in report["fixed_to_growing"].items():
         summary.add_row(f"{name}: fixed shapes to growing caches", str(ratio))
     return passes, methods, summary

@@ -16,6 +16,7 @@ from speculation.models.catalog import model_ids
 from speculation.serving import process
 
 N_CONTEXT = 8192
+AS_IT_SAYS = "do as it says"
 LIBRARIES = ("torch", "transformers")
 
 
@@ -54,7 +55,10 @@ def _models(ref: str) -> Iterator[Finding]:
         try:
             path = store.find(name, models_dir())
         except StetError as error:
-            yield Finding("model", str(error), f"stet models fetch {ref}" if ref in PRESETS else "see --model")
+            if ref in PRESETS:
+                yield Finding("model", f"{name} is not fetched", f"stet models fetch {ref}")
+            else:
+                yield Finding("model", str(error), AS_IT_SAYS)
         else:
             yield Finding("model", f"{name}, {_digest(path)}in {path}")
 
@@ -73,7 +77,7 @@ def _engine() -> Finding:
         endpoint = process.find()
         said = process.health(endpoint) if endpoint else None
     except StetError as error:
-        return Finding("engine", str(error), "stet engine stop")
+        return Finding("engine", str(error), AS_IT_SAYS)
     if said is None:
         return Finding("engine", "not running; the first rewrite starts it")
     ms = 1000 * (time.perf_counter() - started)
