@@ -30,7 +30,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 KEYS: dict[str, tuple[str, type | tuple[type, ...], str]] = {
     "model": ("model", str, "a text"),
     "smallLm": ("small_lm", str, "a text"),
-    "dtype": ("dtype", str, "auto, float32, bfloat16, float16 or int8"),
+    "dtype": ("dtype", str, f"{', '.join(DTYPES[:-1])} or {DTYPES[-1]}"),
     "idleExitMinutes": ("idle_exit_minutes", (int, float), "a number of minutes, or 0 for never"),
     "server.url": ("server_url", str, "a URL that begins with http:// or https://"),
     "server.token": ("server_token", str, "a text"),

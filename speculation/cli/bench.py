@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -18,6 +18,9 @@ from speculation.bench.replay import COSTS, Learned, Tally, by_file_type, load_c
 from speculation.bench.theory import compare, replay_passes
 from speculation.config import EngineConfig, models_dir
 from speculation.errors import ConfigError
+
+if TYPE_CHECKING:
+    from speculation.models.tokenizer import Tokenizer
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 MAX_TOKENS = click.option(
@@ -85,11 +88,7 @@ def _replayed(
     """A replay with its progress on stderr."""
     tasks = edit_tasks.load(files)
     curve = load_cost(cost)
-    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
-    from speculation.models.loading import resolve
-    from speculation.models.tokenizer import Tokenizer
-
-    encoder = Tokenizer(resolve(tokenizer, models_dir()))
+    encoder = _tokenizer(tokenizer)
     with Console(stderr=True).status("replaying…") as status:
         tally = replay(
             tasks,
@@ -103,6 +102,14 @@ def _replayed(
     if not tally.tasks:
         raise ConfigError(f"there is no task of at most {max_tokens} tokens in {', '.join(map(str, files))}")
     return tally
+
+
+def _tokenizer(ref: str) -> "Tokenizer":
+    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
+    from speculation.models.loading import resolve
+    from speculation.models.tokenizer import Tokenizer
+
+    return Tokenizer(resolve(ref, models_dir()))
 
 
 def _replay_table(report: dict[str, Any]) -> Table:
@@ -134,11 +141,7 @@ def theory_command(files: tuple[Path, ...], cost: str, max_tokens: int, ref: str
     """Tokens per pass and speed-up as Leviathan's formulas and our survival form predict them, beside a replay's."""
     tasks = edit_tasks.load(files)
     curve = load_cost(cost)
-    # Imported here: a wrong argument is said at once, and transformers takes two seconds.
-    from speculation.models.loading import resolve
-    from speculation.models.tokenizer import Tokenizer
-
-    tokenizer = Tokenizer(resolve(ref, models_dir()))
+    tokenizer = _tokenizer(ref)
     with Console(stderr=True).status("replaying…") as status:
         passes = replay_passes(
             tasks, tokenizer, curve, max_tokens, lambda n: status.update(f"replaying task {n} of {len(tasks)}…")
@@ -284,10 +287,8 @@ def gpu_command(
     # Imported here: a wrong argument is said at once, and torch takes seconds.
     from speculation.bench.gpu import Bench
     from speculation.models.driven import load_for_times
-    from speculation.models.loading import resolve
-    from speculation.models.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer(resolve(ref, models_dir()))
+    tokenizer = _tokenizer(ref)
     with Console(stderr=True).status("loading the models…") as status:
         target = load_for_times(model, models_dir(), device, dtype)
         small = None if small_lm == "none" else load_for_times(small_lm, models_dir(), device, "auto")

@@ -82,11 +82,11 @@ def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> An
 
 def _load(folder: Path, device: torch.device, form: str) -> Any:
     config = read_config(folder)
+    kind: Any = AutoModelForCausalLM
+    if config.is_encoder_decoder:
+        kind = AutoModelForSeq2SeqLM
+        form = "float32" if form in PACKED else form  # T5's layers look into the weights of others
     with quiet(), _clear_errors(folder, _Need(config, form, free_bytes(device))):
-        kind: Any = AutoModelForCausalLM
-        if config.is_encoder_decoder:
-            kind = AutoModelForSeq2SeqLM
-            form = "float32" if form in PACKED else form  # T5's layers look into the weights of others
         model: Any = kind.from_pretrained(
             folder,
             dtype=DTYPES.get(form, "auto"),  # what is packed afterwards is read as it is
