@@ -257,7 +257,8 @@ class Snapshot:
     def position(self, offset: int, encoding: Encoding) -> dict[str, int]:
         """The LSP position of an offset."""
         line = self.body.line_at(offset)
-        return {"line": line, "character": units(self.slice(self.body.start_of(line), offset), encoding)}
+        start = self.body.start_of(line)
+        return {"line": line, "character": units(self.slice(start, offset), encoding) if offset > start else 0}
 
     def range(self, start: int, end: int, encoding: Encoding) -> dict[str, Any]:
         """The LSP range of two offsets."""

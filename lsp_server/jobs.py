@@ -90,6 +90,8 @@ class Job:
     context: list[dict[str, Any]] = field(default_factory=list)
     """What project files have put into the prompt, as the protocol says it."""
     expected: Expected | None = None
+    fixed_json: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What the client is told of each hunk whatever becomes of the document: it is told again and again."""
     _n_taken: int = 0
     _words: dict[int, tuple[list[Part], list[Part]]] = field(default_factory=dict)
     _task: "asyncio.Task[object] | None" = None

@@ -27,6 +27,9 @@ from speculation.errors import ConfigError
 
 log = logging.getLogger(__name__)
 PARENT_POLL_S = 2.0
+SWITCH_S = 0.0005
+"""How long the thread that parses a result may keep the interpreter to itself: Python's 5 ms, several times a
+keystroke, are felt."""
 UNCHANGED = "Stet: nothing to change here"
 TRY_AGAIN = "Try again"
 
@@ -246,6 +249,7 @@ def serve_stdio() -> None:
     """Speak LSP on stdin and stdout until the client is gone. Nothing else can write to stdout from here on."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    sys.setswitchinterval(SWITCH_S)
     server = make_server()
     protocol = server.protocol
     protocol.set_writer(wire.Writer(out, on_lost=lambda: leave(1)))

@@ -1,7 +1,7 @@
 """What one editor's connection holds together, and the errors that go over it. Handles nothing itself."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -112,28 +112,30 @@ class Session:
         return [self._hunk_json(job, hunk, *place) for hunk in hunks if (place := job.place(hunk))]
 
     def _hunk_json(self, job: Job, hunk: Hunk, start: int, end: int) -> dict[str, Any]:
-        removed, added = job.words(hunk)
-        written = job.written(hunk)
-        starts = [start + at - job.starts[hunk.first] for at in job.starts[hunk.first : hunk.last]]
+        if hunk.id not in job.fixed_json:
+            job.fixed_json[hunk.id] = self._fixed_json(job, hunk)
+        span = job.snapshot.range(start, end, self.encoding)
+        removed = [_moved(part, span["start"]) for part in job.fixed_json[hunk.id]["removed"]]
+        return job.fixed_json[hunk.id] | {"range": span, "removed": removed}
+
+    def _fixed_json(self, job: Job, hunk: Hunk) -> dict[str, Any]:
+        """What of a hunk stays the same while the document changes around it."""
+        old_lines, (removed, added), written = job.lines[hunk.first : hunk.last], job.words(hunk), job.written(hunk)
         return {
             "id": hunk.id,
-            "range": job.snapshot.range(start, end, self.encoding),
-            "oldText": "".join(job.lines[hunk.first : hunk.last]),
+            "oldText": "".join(old_lines),
             "newText": "".join(hunk.new_lines),
-            "removed": [
-                job.snapshot.range(starts[part.line] + part.start, starts[part.line] + part.end, self.encoding)
-                for part in removed
-            ],
-            "added": self._parts_json(hunk, added),
-            "written": None if written is None else self._parts_json(hunk, written),
+            "removed": self._parts_json(old_lines, removed),
+            "added": self._parts_json(hunk.new_lines, added),
+            "written": None if written is None else self._parts_json(hunk.new_lines, written),
         }
 
-    def _parts_json(self, hunk: Hunk, parts: list[Part]) -> list[dict[str, int]]:
-        """Parts of a hunk's new lines in the client's units."""
+    def _parts_json(self, lines: Sequence[str], parts: list[Part]) -> list[dict[str, int]]:
+        """Parts of a hunk's lines in the client's units."""
         return [
             {"line": part.line}
             | {
-                side: units(hunk.new_lines[part.line][:character], self.encoding)
+                side: units(lines[part.line][:character], self.encoding)
                 for side, character in (("start", part.start), ("end", part.end))
             }
             for part in parts
@@ -172,3 +174,9 @@ class Session:
         # Without ranges: the lines they were about are not there any more.
         fields = {"jobId": job.id, "uri": job.snapshot.uri, "state": "stale", "hunks": [], "message": reason}
         self.notify(PROGRESS, fields | {"droppedHunks": self.dropped_json(job)})
+
+
+def _moved(part: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Any]:
+    """The range of a part of lines that begin at a position: only the first one can begin within a line."""
+    before = 0 if part["line"] else start["character"]
+    return {side: {"line": start["line"] + part["line"], "character": before + part[side]} for side in ("start", "end")}
