@@ -54,7 +54,7 @@ class StetProtocol(LanguageServerProtocol):
         return super().send_request(method, params, callback, next(self._ids) if msg_id is None else msg_id)
 
     def notify(self, method: str, params: Any = None) -> None:
-        """Tell the client. Ours are JSON already: to walk through them as through pygls's objects takes milliseconds."""
+        """Tell the client. Ours are JSON already; to walk through them as through pygls's own takes milliseconds."""
         if method.startswith(OURS):
             self._send_data({"jsonrpc": self.VERSION, "method": method, "params": params})
         else:
