@@ -4,9 +4,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from io import BytesIO
-from itertools import chain
 from typing import Any
 
 import click
@@ -28,7 +28,7 @@ def doctor(ctx: click.Context, model: str, as_json: bool) -> None:
     Starts no engine, loads no model, and says nothing of your files.
     """
     found = []
-    for finding in chain(findings(model), [language_server()]):
+    for finding in all_findings(model):
         found.append(finding)
         if not as_json:
             click.echo(f"{'amiss' if finding.remedy else 'ok':<6}{finding.what:<16} {finding.said}")
@@ -37,6 +37,12 @@ def doctor(ctx: click.Context, model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"findings": [asdict(finding) for finding in found]}))
     ctx.exit(1 if any(finding.remedy for finding in found) else 0)
+
+
+def all_findings(model: str) -> Iterator[Finding]:
+    """One after another, as each takes a while."""
+    yield from findings(model)
+    yield language_server()
 
 
 def language_server() -> Finding:

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -214,7 +214,7 @@ class Store:
         self._disconnect()
         path = self._path
         assert path is not None
-        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        if _is_damage(error):
             aside = path.with_suffix(".broken")
             try:
                 path.replace(aside)  # SQLite drops the journals that stay behind
@@ -240,6 +240,20 @@ class Store:
         if self._db is not None:
             self._db.close()
             self._db = None
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong in a database file, which is only looked at; None where nothing is, or it can't be looked at."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=PATIENCE_S, uri=True)) as db:
+            [said] = db.execute("pragma quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return str(error) if _is_damage(error) else None
+    return None if said == "ok" else said
+
+
+def _is_damage(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
 def _connect(path: Path) -> Database:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from speculation.config import PRESETS
 from speculation.models import store
@@ -59,11 +61,28 @@ def test_with_everything_there_the_digest_is_shown(tmp_path: Path) -> None:
     assert done.returncode == len(amiss)
 
 
-def test_a_database_that_is_none_is_said(tmp_path: Path) -> None:
-    (tmp_path / "state" / "stet").mkdir(parents=True)
-    (tmp_path / "state" / "stet" / "stet.db").write_text("no database" * 100)
-    found = {finding["what"]: finding for finding in findings(run(tmp_path, "--json"))}
-    assert "damaged" in found["database"]["said"] and found["database"]["remedy"]
+def test_what_is_damaged_is_said_and_left_as_it_is(tmp_path: Path) -> None:
+    pretend_to_fetch(tmp_path)
+    weights = store.folder_of(SMALL[0], tmp_path / "cache" / "stet" / "models") / "model.safetensors"
+    save_file({"weight": torch.zeros(100)}, weights)
+    os.truncate(weights, weights.stat().st_size - 1)
+    state = tmp_path / "state" / "stet"
+    state.mkdir(parents=True)
+    (state / "stet.db").write_text("no database" * 100)
+    (state / "engine.log").write_text("stet: error: out of memory\n")
+    _, _, target, small_lm, engine, database, _ = findings(run(tmp_path, "--model", "small", "--json"))
+    assert f"{weights} is damaged or cut short" in target["said"]
+    assert target["remedy"] == f"stet models remove {SMALL[0]}, then stet models fetch {SMALL[0]}"
+    assert small_lm["remedy"] is None
+    assert "the last one gave up: out of memory" in engine["said"] and engine["remedy"]
+    assert "damaged" in database["said"] and "delete it" in database["remedy"]
+    assert sorted(path.name for path in state.iterdir()) == ["engine.log", "stet.db"]
+
+
+def test_a_folder_in_which_no_engine_can_log_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    engine = next(finding for finding in findings(run(tmp_path, "--json")) if finding["what"] == "engine")
+    assert "can't be started" in engine["said"] and str(tmp_path) in engine["remedy"]
 
 
 def test_a_path_that_holds_no_model_is_said(tmp_path: Path) -> None:

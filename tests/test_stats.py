@@ -111,6 +111,16 @@ def test_a_database_that_cannot_be_read_is_one_line(folder: Path) -> None:
         raise_from()
 
 
+def test_a_damaged_database_is_said_and_left_to_the_engine(folder: Path) -> None:
+    fill(folder)
+    database = folder / "stet.db"
+    damaged = database.read_bytes()[:5000] + b"x" * 20000
+    database.write_bytes(damaged)
+    with pytest.raises(ConfigError, match="is damaged"):
+        raise_from()
+    assert database.read_bytes() == damaged and not (folder / "stet.broken").exists()
+
+
 @needs_matplotlib
 @pytest.mark.parametrize(("name", "beginning"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
 def test_a_plot_is_drawn(folder: Path, name: str, beginning: bytes) -> None:

@@ -1,6 +1,7 @@
 """What `stet doctor` finds of this half: versions, memory, models, engine, database. Starts nothing."""
 
 import json
+import os
 import platform
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from speculation.config import PRESETS, models_dir, state_dir
 from speculation.errors import StetError
 from speculation.models import store
 from speculation.models.catalog import model_ids
-from speculation.serving import process
+from speculation.serving import process, runtime
 
 N_CONTEXT = 8192
 AS_IT_SAYS = "do as it says"
@@ -59,6 +60,10 @@ def _models(ref: str) -> Iterator[Finding]:
                 yield Finding("model", f"{name} is not fetched", f"stet models fetch {ref}")
             else:
                 yield Finding("model", str(error), AS_IT_SAYS)
+            continue
+        if damage := store.damage(path):
+            again = f"stet models remove {name}, then stet models fetch {name}"
+            yield Finding("model", damage, again if store.is_ready(path) else "get it anew")
         else:
             yield Finding("model", f"{name}, {_digest(path)}in {path}")
 
@@ -79,7 +84,7 @@ def _engine() -> Finding:
     except StetError as error:
         return Finding("engine", str(error), AS_IT_SAYS)
     if said is None:
-        return Finding("engine", "not running; the first rewrite starts it")
+        return _absent_engine()
     ms = 1000 * (time.perf_counter() - started)
     facts = f"{said.status}, {said.model} in {said.dtype} on {said.device}, pid {said.pid}, answered in {ms:.0f} ms"
     if said.status == "failed":
@@ -87,10 +92,23 @@ def _engine() -> Finding:
     return Finding("engine", facts + (f"; {said.trouble}" if said.trouble else ""))
 
 
+def _absent_engine() -> Finding:
+    """Whether there will be one when it is needed, as far as can be told without starting it."""
+    folder = runtime.log_path().parent
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        remedy = f"see that you can write into {there}"
+        return Finding("engine", f"not running, and can't be started: its log would be in {folder}", remedy)
+    if error := process.last_error():
+        return Finding("engine", f"not running; the last one gave up: {error}", "mend that; a rewrite starts a new one")
+    return Finding("engine", "not running; the first rewrite starts it")
+
+
 def _database() -> Finding:
     path = state_dir() / "stet.db"
     try:
-        n = len(stats.load(path)["targets"])
+        n = len({name.removesuffix(" sampled") for name in stats.load(path)["targets"]})
     except StetError as error:
-        return Finding("database", str(error), "nothing need be done: it holds counts and seconds, no text")
+        remedy = f"delete it (it holds counts and seconds, no text), or see that you can write into {path.parent}"
+        return Finding("database", str(error), remedy)
     return Finding("database", f"{n} models known, in {path}" if n else "nothing learned yet")

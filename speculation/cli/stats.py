@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table
 
-from speculation.acceptance import Run, Store, public_name
+from speculation.acceptance import Run, Store, damage, public_name
 from speculation.config import PRESETS, state_dir
 from speculation.errors import ConfigError
 from speculation.priors import BUCKET_EDGES
@@ -46,12 +46,16 @@ def stats(model: str | None, as_json: bool, plot: Path | None) -> None:
 
 
 def load(database: Path, model: str | None = None) -> dict[str, Any]:
-    """The report: "targets" by name, "pass_times" by machine. A database that isn't there is not made.
+    """The report: "targets" by name, "pass_times" by machine. A database that isn't there, or is damaged, stays so.
 
     Raises ConfigError for a database that can't be read and for a model of which nothing is known.
     """
     if not database.exists():
         return {"targets": {}, "pass_times": {}}
+    if reason := damage(database):
+        raise ConfigError(
+            f"the database {database} is damaged ({reason}). Rewrites work; the engine sets it aside, and learns anew."
+        )
     with closing(Store(database)) as store:
         cells, runs = store.cells(), store.runs()
         pass_times = {machine: store.pass_times(machine) for machine in store.machines()}

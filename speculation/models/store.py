@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
 
 from speculation.config import PRESETS
 from speculation.errors import FetchError, ModelError
@@ -133,6 +134,16 @@ def checked(path: Path) -> Path:
     if ggufs := sorted(path.glob("*.gguf")):
         raise ModelError(f"{path} has no *.safetensors; to use its GGUF, name the file: {ggufs[0]}")
     raise ModelError(f"{path} is no model folder: it has no *.safetensors")
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with safetensors files, by their headers and lengths; None where nothing is."""
+    for file in sorted(path.glob("*.safetensors")):
+        try:
+            safe_open(file, "np")
+        except (SafetensorError, OSError) as error:
+            return f"{file} is damaged or cut short: {error}"
+    return None
 
 
 def remove(model_id: str, models_dir: Path) -> int:

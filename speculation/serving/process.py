@@ -33,6 +33,8 @@ ANSWER_S = 30.0
 """How long /health may take. It is answered at once, save while an import or a load holds the interpreter."""
 
 POLL_S = 0.05
+ERROR = "stet: error: "
+"""How the last line begins of a process that gives up."""
 LEAVING_S = 10.0
 """How long to wait for an engine that could not load its weights to be gone."""
 
@@ -276,12 +278,20 @@ def _spawn(command: list[str], deadline: float) -> Endpoint:
     raise EngineError(f"the engine (pid {child.pid}) does not answer; its log is {log}")
 
 
+def last_error() -> str | None:
+    """Why the last engine gave up; None if it didn't."""
+    last = _last_line()
+    return last.removeprefix(ERROR) if last.startswith(ERROR) else None
+
+
 def _last_words() -> str:
-    """The last line of the log, where a process that gives up says why."""
-    log = runtime.log_path()
+    return f"{_last_line().removeprefix(ERROR) or 'it said nothing'} (log: {runtime.log_path()})"
+
+
+def _last_line() -> str:
+    """Of the log, where a process that gives up says why."""
     try:
-        lines = log.read_text("utf-8", errors="replace").splitlines()
+        lines = runtime.log_path().read_text("utf-8", errors="replace").splitlines()
     except OSError:
-        lines = []
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-    return f"{last.removeprefix('stet: error: ')} (log: {log})"
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
