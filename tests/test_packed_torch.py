@@ -35,13 +35,6 @@ def linear(n_in: int = 40, n_out: int = 24, bias: bool = True) -> nn.Linear:
         return nn.Linear(n_in, n_out, bias).requires_grad_(False)
 
 
-def unpacked(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias is not None)
-    layer.weight = nn.Parameter(weight)
-    layer.bias = None if bias is None else nn.Parameter(bias)
-    return layer
-
-
 def packed_model(form: Any, **config: Any) -> Any:
     model = tiny.model(N_VOCAB, **config).bfloat16()
     packed.pack(model, form)
@@ -108,26 +101,6 @@ def test_a_packed_model_makes_the_same_choices(form: Any, agreement: float, tied
     assert got.dtype == torch.float32
     assert float((wanted.argmax(-1) == got.argmax(-1)).float().mean()) >= agreement
     assert type(model.lm_head) is form
-
-
-@pytest.mark.parametrize("config", [{}, {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}])
-def test_a_fused_layer_computes_what_transformers_own_does(config: Any) -> None:
-    plain, fused = (tiny.model(N_VOCAB, **config) for _ in range(2))
-    packed.pack(fused, unpacked)
-    assert {type(layer) for layer in fused.model.layers} == {packed.FusedLayer}
-    lms = [CachedLM(model, 1 << 20) for model in (plain, fused)]
-    for text, continuation in ((TEXT[:20], []), (TEXT[:30], TEXT[:7]), (TEXT[:28], []), (TEXT, TEXT[:1])):
-        wanted, got = (lm.logits(text, continuation) for lm in lms)
-        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_a_fused_layer_knows_padding() -> None:
-    plain, fused = (tiny.model(N_VOCAB) for _ in range(2))
-    packed.pack(fused, unpacked)
-    mask = torch.ones(2, 30, dtype=torch.long)
-    mask[1, :9] = 0
-    wanted, got = (model(torch.tensor([TEXT[:30]] * 2), attention_mask=mask).logits for model in (plain, fused))
-    torch.testing.assert_close(got[mask == 1], wanted[mask == 1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -19,7 +19,7 @@ from speculation.decoding import decode
 from speculation.engine import Engine
 from speculation.errors import ConfigError, ModelError
 from speculation.gamma import CostCurve, best_bet
-from speculation.models import packed, static
+from speculation.models import fused, packed, static
 from speculation.models.cached_lm import CachedLM
 from speculation.models.seq2seq import following
 from speculation.models.static import BUCKETS, StaticLM, padded
@@ -153,6 +153,46 @@ def test_an_engine_writes_the_same_with_passes_of_any_shape(folder: str, passes:
         assert answer(engine, 60, source=engine.decode(wanted))[1] == wanted
 
 
+class Uncaptured:
+    """Takes the place of Graph where there is no CUDA: runs the pass each time."""
+
+    def __init__(self, run: Any, ids: torch.Tensor, other: Any) -> None:
+        self._run = run
+
+    def __call__(self, ids: torch.Tensor) -> torch.Tensor:
+        return self._run(ids)
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_a_captured_pass_neither_waits_for_the_device_nor_leaves_it(
+    monkeypatch: pytest.MonkeyPatch, is_fused: bool
+) -> None:
+    """On the device "meta" there are no numbers to wait for, and what mixes devices fails, as in a capture."""
+    monkeypatch.setattr(static, "Graph", Uncaptured)
+    model = tiny.model(N_VOCAB).bfloat16()
+    if is_fused:
+        fused.fuse(model)
+    model.to("meta")
+    fixed = StaticLM(model, BUDGET)
+    fixed.captures = True
+    for text in ([1, 2, 3], [4] * 20, [1, 2, 3, 4]):
+        logits = fixed.logits(text, [5, 6])
+        assert logits.shape == (3, N_VOCAB) and logits.is_meta
+    assert set(fixed._graphs) == {4}
+    with pytest.raises(NotImplementedError, match="no data"):
+        logits.argmax(-1).tolist()
+
+
+def test_what_would_be_captured_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "Graph", Uncaptured)
+    fixed, growing = StaticLM(lm().model, BUDGET), CachedLM(lm().model, BUDGET)
+    fixed.captures = True
+    for text, continuation in (([1, 2, 3], [4, 5]), ([1, 2, 3, 4, 9], []), ([7], [7] * 12), ([1, 2], [3])):
+        got, wanted = (each.logits(text, continuation) for each in (fixed, growing))
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+    assert fixed._room.n_seen == fixed._room.capacity == 16
+
+
 def test_what_has_no_fixed_shape_is_said(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="a model that has windows; leave passes at dynamic"):
         StaticLM(tiny.model(use_sliding_window=True, sliding_window=8, max_window_layers=1), BUDGET)
@@ -162,9 +202,33 @@ def test_what_has_no_fixed_shape_is_said(tmp_path: Path) -> None:
         EngineConfig(passes="fast")  # type: ignore[arg-type]
 
 
-def test_rooms_count_as_large_as_they_are() -> None:
+def test_the_room_counts_as_large_as_it_is() -> None:
     model = tiny.model(N_VOCAB)
-    fixed = StaticLM(model, 40 * CachedLM(model, 0).kv_bytes_per_token)
-    for first in range(6):  # texts that share nothing: 16 tokens of room each
+    fixed = StaticLM(model, 45 * CachedLM(model, 0).kv_bytes_per_token)
+    for first in range(6):  # texts that share nothing: a room of 16 tokens, and 9 tokens for each other one
         fixed.logits([first] * 9, ())
-    assert sum(slot.cache.capacity for slot in fixed._slots) <= 48
+    assert fixed._room.capacity == 16
+    assert [slot.token_ids[0] for slot in fixed._slots] == [3, 4, 5]
+
+
+def test_a_prefix_comes_back_into_the_room_as_it_left_it() -> None:
+    fixed, growing = StaticLM(lm().model, BUDGET), CachedLM(lm().model, BUDGET)
+    texts = [[(first + i) % N_VOCAB for i in range(12)] for first in range(3)]
+    for text in texts:
+        fixed.logits(text, ())
+    for text in [*texts, texts[0][:5], texts[2]]:
+        n_fed = len(text) + 2 - min(fixed.n_held(text), len(text) - 1)
+        torch.testing.assert_close(fixed.logits(text, [1, 2]), growing.logits(text, [1, 2]), rtol=1e-4, atol=1e-4)
+        assert n_fed <= 3
+
+
+def test_the_room_stays_where_it_is_while_it_is_large_enough() -> None:
+    """What was captured over it stays true."""
+    fixed = StaticLM(lm().model, BUDGET)
+    fixed.logits([1] * 20, ())
+    addresses = [layer.keys.data_ptr() for layer in fixed._room.layers if layer.keys is not None]
+    for text in ([2] * 9, [1] * 20, [3], [1] * 10):
+        fixed.logits(text, [4])
+    assert addresses == [layer.keys.data_ptr() for layer in fixed._room.layers if layer.keys is not None] != []
+    fixed.forget()
+    assert fixed._room.capacity == 0

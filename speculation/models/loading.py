@@ -17,7 +17,7 @@ from tokenizers import normalizers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from speculation.errors import ModelError, is_out_of_memory
-from speculation.models import packed, store
+from speculation.models import fused, packed, store
 from speculation.models.convert import convert, quiet
 from speculation.models.forms import DTYPES, PACKED, choose_device, choose_dtype, choose_small_dtype
 from speculation.models.memory import free_bytes, weights_bytes
@@ -120,6 +120,10 @@ def _finished(model: Any, form: str) -> Any:
     model.eval().requires_grad_(False)
     if form in PACKED:
         packed.pack(model, PACKED[form])
+    elif (
+        len({weight.device for weight in model.parameters()}) == 1
+    ):  # over several, hooks of layers move what they take
+        fused.fuse(model)
     return model
 
 

@@ -7,15 +7,14 @@ Activations, norms and the KV cache stay float32. Knows modules; no folders, dev
 import warnings
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import Cache
-from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm, rotate_half
+from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 
 from speculation.errors import ModelError
+from speculation.models.fused import FusedLayer, MakeLinear, joined
 
 FLOAT16_MAX = 65504.0
 INT7_MAX = 63
@@ -25,10 +24,6 @@ ACTIVATION_MAX, ACTIVATION_ZERO = 127, 128
 """Activations from -1 to 1 become 1 to 255."""
 TINY = 1e-12
 """The least scale: a row or a token of nothing but zeros stays zero."""
-
-
-PackLinear = Callable[[torch.Tensor, torch.Tensor | None], nn.Module]
-"""From weight [n_out, n_in] and bias [n_out]."""
 
 
 class PackedFloat16(nn.Module):
@@ -99,62 +94,19 @@ class SlimEmbedding(nn.Module):
         return functional.embedding(token_ids, self._table).float()
 
 
-class FusedLayer(nn.Module):
-    """A Qwen2 decoder layer in fewer operations: one linear layer for q, k and v, one for gate and up, fused norms.
-
-    Keys and values are shared by heads where transformers copies them for each head, all of the context in every pass
-    over several positions. Takes the place of Qwen2DecoderLayer, masks and KV cache included.
-    """
-
-    def __init__(self, layer: Qwen2DecoderLayer, pack_linear: PackLinear) -> None:
-        super().__init__()
-        attention, mlp = layer.self_attn, layer.mlp
-        self.input_layernorm, self.post_attention_layernorm = layer.input_layernorm, layer.post_attention_layernorm
-        self._layer_idx, self._head_dim = attention.layer_idx, attention.head_dim
-        self._n_kv_heads = attention.k_proj.out_features // attention.head_dim
-        self._qkv = _joined(pack_linear, attention.q_proj, attention.k_proj, attention.v_proj)
-        self._o = _joined(pack_linear, attention.o_proj)
-        self._gate_up = _joined(pack_linear, mlp.gate_proj, mlp.up_proj)
-        self._down = _joined(pack_linear, mlp.down_proj)
-        self._act = mlp.act_fn
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,  # [batch, q, n_hidden]
-        *,
-        position_embeddings: tuple[torch.Tensor, torch.Tensor],  # cos, sin: [batch, q, head_dim]
-        attention_mask: torch.Tensor | None = None,
-        cache: Cache | None = None,
-        **_: Any,
-    ) -> torch.Tensor:
-        batch, n, _n_hidden = hidden_states.shape
-        heads = self._qkv(_normed(hidden_states, self.input_layernorm)).view(batch, n, -1, self._head_dim)
-        qk, v = heads.transpose(1, 2).tensor_split([-self._n_kv_heads], dim=1)  # [batch, heads, q, head_dim]
-        q, k = _rotated(qk, *position_embeddings).tensor_split([-self._n_kv_heads], dim=1)
-        if cache is not None:
-            k, v = cache.update(k, v, self._layer_idx)
-        is_causal = attention_mask is None and n > 1
-        attended = functional.scaled_dot_product_attention(
-            q, k, v, attention_mask, is_causal=is_causal, enable_gqa=True
-        )
-        hidden_states = hidden_states + self._o(attended.transpose(1, 2).reshape(batch, n, -1))
-        gate, up = self._gate_up(_normed(hidden_states, self.post_attention_layernorm)).chunk(2, dim=-1)
-        return hidden_states + self._down(self._act(gate) * up)
-
-
 def is_supported() -> bool:
     """Whether this torch and this CPU have the kernels: on x86, not on ARM."""
     return torch.backends.quantized.engine in ("fbgemm", "x86")
 
 
-def pack(model: nn.Module, pack_linear: PackLinear) -> None:
+def pack(model: nn.Module, pack_linear: MakeLinear) -> None:
     """Replace the linear layers and embeddings of a model on the CPU; the rest becomes float32.
 
     As many at once as there are threads. A layer that is tied to the embedding gets a packed copy. Raises ModelError.
     """
     replace: dict[type, Callable[..., nn.Module]] = {
         Qwen2DecoderLayer: lambda layer: FusedLayer(layer, pack_linear),
-        nn.Linear: lambda linear: _joined(pack_linear, linear),
+        nn.Linear: lambda linear: joined(pack_linear, linear),
         nn.Embedding: SlimEmbedding,
     }
 
@@ -181,19 +133,3 @@ def _places(parent: nn.Module, kinds: Container[type]) -> Iterator[tuple[nn.Modu
 def form(model: nn.Module) -> str | None:
     """How the weights are packed, or None where they aren't."""
     return next((m.form for m in model.modules() if isinstance(m, PackedFloat16 | PackedInt8)), None)
-
-
-def _joined(pack_linear: PackLinear, *linears: nn.Linear) -> nn.Module:
-    """Layers with the same input as one, their outputs one after another."""
-    weights: list[torch.Tensor] = [linear.weight for linear in linears]
-    biases: list[torch.Tensor] = [linear.bias for linear in linears if linear.bias is not None]
-    return pack_linear(torch.cat(weights), torch.cat(biases) if biases else None)
-
-
-def _normed(x: torch.Tensor, norm: Qwen2RMSNorm) -> torch.Tensor:
-    return functional.rms_norm(x, norm.weight.shape, norm.weight, norm.variance_epsilon)
-
-
-def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding; x: [batch, heads, q, head_dim], cos and sin: [batch, q, head_dim]."""
-    return torch.addcmul(x * cos[:, None], rotate_half(x), sin[:, None])

@@ -1,4 +1,4 @@
-"""Passes of a few fixed shapes over KV caches of fixed size: what a GPU can capture once and replay as CUDA graphs.
+"""Passes of a few fixed shapes over one KV cache of fixed size: what a GPU can capture once and replay as CUDA graphs.
 
 A pass over n tokens is padded to the next bucket. The padding stands behind the tokens, so none of them sees it, and it
 is taken back as a refused draft is: by counting, nothing is moved. The same code runs eagerly on a CPU and is tested
@@ -7,8 +7,8 @@ there; the capture itself is CUDA's alone.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from transformers import Cache, PreTrainedModel
@@ -24,63 +24,112 @@ MIN_CAPACITY = 1024
 
 
 class StaticLM(CachedLM):
-    """A CachedLM whose passes are as long as a bucket. Raises ModelError for layers with a window."""
+    """A CachedLM whose passes are as long as a bucket. Raises ModelError for layers with a window.
+
+    All passes run in one room of fixed size, which holds the prefix that was asked about last. Another one's keys and
+    values are copied in when it is asked about: that takes less than one pass, a capture takes several.
+    """
 
     def __init__(self, model: PreTrainedModel, kv_budget_bytes: int, buckets: Sequence[int] = BUCKETS) -> None:
         super().__init__(model, kv_budget_bytes)
         self.buckets = tuple(buckets)
-        self.chunk = min(self.chunk, self.buckets[-1])
-        self._graphs: WeakKeyDictionary[FixedCache, dict[int, Graph]] = WeakKeyDictionary()
+        self._is_same = len(self.buckets) == 1
+        self.captures = self.device.type == "cuda"
+        """Whether a pass is captured when it comes the first time."""
+        if self._is_same:
+            self.chunk = self.buckets[0]
         if len({weight.device for weight in model.parameters()}) > 1:
             raise ModelError("static passes need a model on one device; leave passes at dynamic")
         if set(getattr(model.config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}:
             raise ModelError("static passes can't be had with a model that has windows; leave passes at dynamic")
+        self._vacate()
 
     def logits(self, prefix: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
-        """As ever, but what is too long for a bucket is fed in several passes."""
+        """As ever, but what is too long for a bucket is fed in several passes; they hold until the next pass."""
         if len(prefix) - self.n_held(prefix) + len(continuation) > self.buckets[-1]:
             for _ in self.prefill(prefix[:-1]):
                 pass
         return super().logits(prefix, continuation)
 
-    def _new_cache(self) -> "FixedCache":
-        return FixedCache(self.model.config.get_text_config().num_hidden_layers, self.device)
+    def forget(self) -> None:
+        """Drop every cache, the room and its graphs."""
+        self._vacate()
+        super().forget()
+
+    def _vacate(self) -> None:
+        self._room = FixedCache(self.model.config.get_text_config().num_hidden_layers, self.device)
+        self._tenant: Stored | None = None
+        """Whose keys and values are in the room."""
+        self._graphs: dict[int, Graph] = {}
+
+    def _new_cache(self) -> "Stored":
+        return Stored()
 
     def _n_reserved(self, slot: Any) -> int:
-        return int(slot.cache.capacity)
+        return 0 if slot.cache is self._tenant else len(slot.token_ids)
 
-    def _pass(self, cache: "FixedCache", token_ids: list[int], n_logits: int) -> torch.Tensor:
+    def _make_room(self, n_tokens: int, keep: Any) -> bool:
+        return super()._make_room(n_tokens - self._room.capacity, keep)
+
+    def _branch(self, slot: Any, n_shared: int) -> Any:
+        self._leave()
+        return super()._branch(slot, n_shared)
+
+    def _leave(self) -> None:
+        """Put what is in the room beside it, if anybody will ask for it."""
+        if any(slot.cache is self._tenant for slot in self._slots):
+            assert self._tenant is not None
+            self._tenant.states = [
+                (layer.keys[:, :, : self._tenant.n_held].clone(), layer.values[:, :, : self._tenant.n_held].clone())
+                for layer in self._room.layers
+                if layer.keys is not None and layer.values is not None
+            ]
+        self._tenant = None
+
+    def _enter(self, cache: "Stored", n_more: int) -> None:
+        """Bring a prefix into the room, with room for so many tokens more."""
+        if self._tenant is not cache:
+            self._leave()
+        if cache.n_held + n_more > self._room.capacity:
+            self._room.grow(cache.n_held + n_more)
+            self._graphs.clear()
+        for layer, states in zip(self._room.layers, cache.states, strict=False):
+            layer.fill(*(state[:, :, : cache.n_held] for state in states))
+        cache.states, self._tenant = [], cache
+        self._room.hold(cache.n_held)
+
+    def _pass(self, cache: "Stored", token_ids: list[int], n_logits: int) -> torch.Tensor:
         n = len(token_ids)
-        q = padded(n, self.buckets)
-        if cache.n_held + q > cache.capacity:
-            cache.grow(cache.n_held + q)
-            self._graphs.pop(cache, None)
+        is_prefill = n_logits < n and not self._is_same  # few rows of many are wanted
+        is_captured = self.captures and not is_prefill
+        q = n if is_prefill else padded(n, self.buckets)
+        self._enter(cache, q)
         ids = torch.tensor([token_ids + [0] * (q - n)], device=self.device)
-        is_same = len(self.buckets) == 1
-        is_prefill = n_logits < n and not is_same  # few rows of many are wanted
-        is_captured = self.device.type == "cuda" and not is_prefill
         # The shape of a captured pass can't change, and that of one that is always the same must not.
-        cache.n_seen = cache.capacity if is_captured or is_same else cache.n_held + q
+        self._room.n_seen = self._room.capacity if is_captured or self._is_same else cache.n_held + q
         if not is_captured:
-            logits = self._run(cache, ids, q - n + n_logits if is_prefill else q)
+            logits = self._run(ids, n_logits if is_prefill else q)
         else:
-            graphs = self._graphs.setdefault(cache, {})
-            if q not in graphs:
-                graphs[q] = Graph(lambda ids: self._run(cache, ids, q), ids)
-            logits = graphs[q](ids)
-        cache.advance(n)
+            if q not in self._graphs:
+                others = next(iter(self._graphs.values()), None)
+                self._graphs[q] = Graph(lambda ids: self._run(ids, q), ids, others)
+            logits = self._graphs[q](ids)
+        cache.n_held += n
         return logits[len(logits) - q + n - n_logits : len(logits) - q + n]
 
-    def _run(self, cache: "FixedCache", ids: torch.Tensor, n_rows: int) -> torch.Tensor:
-        """One pass behind what the cache holds, which counts none of it: the last n_rows rows of logits."""
+    def _run(self, ids: torch.Tensor, n_rows: int) -> torch.Tensor:
+        """One pass behind what the room holds, which counts none of it: the last n_rows rows of logits."""
         # Nothing here waits for the device or depends on how much is held, so it can be captured.
-        positions = torch.arange(ids.shape[1], device=self.device) + cache.length
-        seen = torch.arange(cache.n_seen, device=self.device) <= positions[:, None]  # [q, n_seen]
+        room = self._room
+        room.places = torch.arange(ids.shape[1], device=self.device) + room.length
+        unseen = torch.arange(room.n_seen, device=self.device) > room.places[:, None]  # [q, n_seen]
+        # As numbers to be added: a mask of truth values would be made into these in each layer.
+        mask = torch.zeros(unseen.shape, dtype=self.model.dtype, device=self.device).masked_fill_(unseen, -torch.inf)
         logits: torch.Tensor = self.model(
             input_ids=ids,
-            attention_mask=seen[None, None],
-            position_ids=positions[None],
-            cache=cache,
+            attention_mask=mask[None, None],
+            position_ids=room.places[None],
+            cache=room,
             use_cache=True,
             logits_to_keep=n_rows,
         ).logits[0]
@@ -90,7 +139,8 @@ class StaticLM(CachedLM):
 class Graph:
     """A pass of one shape, captured on the GPU: one launch instead of hundreds."""
 
-    def __init__(self, run: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor) -> None:
+    def __init__(self, run: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor, other: "Graph | None") -> None:
+        """other: one whose memory it may use, for no two of them run at once."""
         self._ids = ids.clone()
         # Libraries set themselves up in their first calls, which can't be captured.
         stream = torch.cuda.Stream()
@@ -100,18 +150,36 @@ class Graph:
                 run(self._ids)
         torch.cuda.current_stream().wait_stream(stream)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # Other threads answer requests meanwhile: what they ask of the driver doesn't concern the capture.
+        pool = None if other is None else other._graph.pool()
+        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
             self._logits = run(self._ids)
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
-        """The logits; they hold until the next call."""
+        """The logits; they hold until the next call of this or another one that shares its memory."""
         self._ids.copy_(ids)
         self._graph.replay()
         return self._logits
 
 
+@dataclass(eq=False)
+class Stored:
+    """What is held of one prefix."""
+
+    n_held: int = 0
+    states: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """Keys and values by layer, [1, heads, n_held or more, head_dim], while another prefix is in the room."""
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forget the last tokens; a negative number, as transformers has it."""
+        self.n_held += tokens_to_remove
+
+
 class FixedCache(Cache):
-    """Keys and values at fixed addresses. A pass writes behind `length`; `advance` says how much of it counts."""
+    """The room: keys and values at fixed addresses. A pass writes behind `length`."""
+
+    places: torch.Tensor
+    """Where the pass under way writes: [q]."""
 
     def __init__(self, n_layers: int, device: torch.device) -> None:
         self.n_held = 0
@@ -123,14 +191,10 @@ class FixedCache(Cache):
         super().__init__(layers=[FixedLayer(self) for _ in range(n_layers)])
 
     @torch.inference_mode()
-    def advance(self, n: int) -> None:
-        """Count n more tokens, fewer when negative."""
-        self.n_held += n
-        self.length.add_(n)
-
-    def crop(self, tokens_to_remove: int) -> None:
-        """Forget the last tokens; a negative number, as transformers has it."""
-        self.advance(tokens_to_remove)
+    def hold(self, n_tokens: int) -> None:
+        """Say how many tokens count."""
+        self.n_held = n_tokens
+        self.length.fill_(n_tokens)
 
     @torch.inference_mode()
     def grow(self, n_tokens: int) -> None:
@@ -153,7 +217,7 @@ class FixedLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Room as the cache has it; zeros, so that what nobody sees is a number."""
-        self.keys, self.values = (self._room(states) for states in (key_states, value_states))
+        self.keys, self.values = (self._space(states) for states in (key_states, value_states))
         self.is_initialized = True
 
     def update(
@@ -163,19 +227,24 @@ class FixedLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None and self.values is not None
-        places = torch.arange(key_states.shape[-2], device=key_states.device) + self._cache.length
-        self.keys.index_copy_(2, places, key_states)
-        self.values.index_copy_(2, places, value_states)
+        self.keys.index_copy_(2, self._cache.places, key_states)
+        self.values.index_copy_(2, self._cache.places, value_states)
         return self.keys[:, :, : self._cache.n_seen], self.values[:, :, : self._cache.n_seen]
+
+    @torch.inference_mode()
+    def fill(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Put a prefix's keys and values in, from the first place on."""
+        assert self.keys is not None and self.values is not None
+        self.keys[:, :, : keys.shape[2]] = keys
+        self.values[:, :, : values.shape[2]] = values
 
     def grow(self) -> None:
         """Move to a larger room."""
         if self.keys is not None and self.values is not None:
-            n = self._cache.n_held
             for name, old in (("keys", self.keys), ("values", self.values)):
-                room = self._room(old)
-                room[:, :, :n] = old[:, :, :n]
-                setattr(self, name, room)
+                space = self._space(old)
+                space[:, :, : old.shape[2]] = old
+                setattr(self, name, space)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of what a mask covers."""
@@ -189,7 +258,7 @@ class FixedLayer(CacheLayerMixin):
         """Tokens that there is room for."""
         return self._cache.capacity
 
-    def _room(self, like: torch.Tensor) -> torch.Tensor:
+    def _space(self, like: torch.Tensor) -> torch.Tensor:
         batch, heads, _, width = like.shape
         return like.new_zeros((batch, heads, self._cache.capacity, width))
 
