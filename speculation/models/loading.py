@@ -120,9 +120,8 @@ def _finished(model: Any, form: str) -> Any:
     model.eval().requires_grad_(False)
     if form in PACKED:
         packed.pack(model, PACKED[form])
-    elif (
-        len({weight.device for weight in model.parameters()}) == 1
-    ):  # over several, hooks of layers move what they take
+    # Over several devices hooks of layers move what these take; on mps older torchs have no heads that share keys.
+    elif len({weight.device for weight in model.parameters()}) == 1 and model.device.type != "mps":
         fused.fuse(model)
     return model
 
