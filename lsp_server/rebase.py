@@ -69,6 +69,8 @@ class Passage:
 
         An empty one is a place between two lines. Whole lines that were put right before it leave it as it is.
         """
+        if not self.spans and 0 < start and end < len(self.text):
+            return self.start + start  # as nearly always: this is asked for each hunk each time the hunks are told
         if any(span.start < end and start < span.end for span in self.spans):
             return None
         at = self.start + start + sum(span.growth for span in self.spans if span.end <= start)
@@ -94,8 +96,6 @@ class Passage:
         A passage may itself begin or end within one: there it can. Between CR and LF there is no position at all.
         """
         stop = at + end - start
-        if self.snapshot.is_line_start(at) and self.snapshot.is_line_start(stop):
-            return True  # as nearly always: this is asked for each hunk each time the hunks are told
         if any(self.snapshot.slice(max(0, border - 1), border + 1) == "\r\n" for border in (at, stop)):
             return False
         if (start > 0 or self._begins_line) and not self.snapshot.is_line_start(at):
