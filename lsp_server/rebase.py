@@ -69,7 +69,7 @@ class Passage:
 
         An empty one is a place between two lines. Whole lines that were put right before it leave it as it is.
         """
-        if not self.spans and 0 < start and end < len(self.text):
+        if not self.spans and start > 0 and end < len(self.text):
             return self.start + start  # as nearly always: this is asked for each hunk each time the hunks are told
         if any(span.start < end and start < span.end for span in self.spans):
             return None
