@@ -24,6 +24,7 @@ from speculation.models.forms import choose_device
 from speculation.models.loading import context_length, load_model, load_small_lm, machine_name, resolve
 from speculation.models.seq2seq import following
 from speculation.models.small_lm import TorchSmallLM
+from speculation.models.static import StaticLM
 from speculation.models.tokenizer import Origins, StopTexts, TextStream, Tokenizer
 from speculation.models.verify import TorchTarget
 from speculation.types import Chunk, EngineInfo, FinishReason, Sampling, SourceStats, Stats, Step
@@ -56,6 +57,9 @@ class Engine:
         self._small_cost = None
         if small_ref and self.small:
             self._small_cost = CostCurve(self._pass_times(small_ref, self.small), self.small.buckets)
+        for lm in (self.target, self.small):
+            if isinstance(lm, StaticLM) and lm.captures:
+                lm.warm_up()
 
     @classmethod
     def open(cls, config: EngineConfig) -> "Engine":

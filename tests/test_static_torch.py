@@ -37,6 +37,7 @@ WIDER = {"hidden_size": 64, "intermediate_size": 128, "initializer_range": 0.2}
 def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rooms that are soon too small, so that they grow."""
     monkeypatch.setattr(static, "MIN_CAPACITY", 8)
+    monkeypatch.setattr(static, "MIN_CAPTURED", 8)
 
 
 def test_a_pass_is_as_long_as_the_next_bucket() -> None:
@@ -169,12 +170,12 @@ def test_a_captured_pass_neither_waits_for_the_device_nor_leaves_it(
 ) -> None:
     """On the device "meta" there are no numbers to wait for, and what mixes devices fails, as in a capture."""
     monkeypatch.setattr(static, "Graph", Uncaptured)
+    monkeypatch.setattr(StaticLM, "captures", True)
     model = tiny.model(N_VOCAB).bfloat16()
     if is_fused:
         fused.fuse(model)
     model.to("meta")
     fixed = StaticLM(model, BUDGET)
-    fixed.captures = True
     for text in ([1, 2, 3], [4] * 20, [1, 2, 3, 4]):
         logits = fixed.logits(text, [5, 6])
         assert logits.shape == (3, N_VOCAB) and logits.is_meta
@@ -185,12 +186,26 @@ def test_a_captured_pass_neither_waits_for_the_device_nor_leaves_it(
 
 def test_what_would_be_captured_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static, "Graph", Uncaptured)
+    monkeypatch.setattr(StaticLM, "captures", True)
     fixed, growing = StaticLM(lm().model, BUDGET), CachedLM(lm().model, BUDGET)
-    fixed.captures = True
     for text, continuation in (([1, 2, 3], [4, 5]), ([1, 2, 3, 4, 9], []), ([7], [7] * 12), ([1, 2], [3])):
         got, wanted = (each.logits(text, continuation) for each in (fixed, growing))
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
     assert fixed._room.n_seen == fixed._room.capacity == 16
+
+
+def test_an_engine_that_captures_has_all_shapes_before_the_first_rewrite(
+    monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setattr(static, "Graph", Uncaptured)
+    with closing(Engine.open(config(folder, folder, passes="static"))) as engine:
+        assert isinstance(engine.target, StaticLM) and not engine.target._graphs
+        _, wanted, _ = answer(engine, 60, source=CODE)
+    monkeypatch.setattr(StaticLM, "captures", True)
+    with closing(Engine.open(config(folder, folder, passes="static"))) as engine:
+        for lm in (engine.target, engine.small):
+            assert isinstance(lm, StaticLM) and set(lm._graphs) == set(BUCKETS)
+        assert answer(engine, 60, source=CODE)[1] == wanted
 
 
 def test_what_has_no_fixed_shape_is_said(tmp_path: Path) -> None:

@@ -51,11 +51,6 @@ class DrivenLM(CachedLM):
 class DrivenStaticLM(DrivenLM, StaticLM):
     """The same with passes of a few fixed shapes: on a GPU, captured."""
 
-    def warm_up(self, n_prefix: int) -> None:
-        """Make room behind n_prefix tokens for the longest pass and capture every shape."""
-        for q in reversed(self.buckets):
-            self.logits([0] * n_prefix, [0] * (q - 1))
-
 
 class Recorded(LogitsProcessor):
     """The same for transformers' generate: the recorded token is the first choice."""

@@ -20,7 +20,8 @@ from speculation.models.cached_lm import CachedLM
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SAME_BUCKET = (32,)
 """One shape for every pass: what a token becomes doesn't depend on how many were drafted, bit for bit."""
-MIN_CAPACITY = 1024
+MIN_CAPACITY, MIN_CAPTURED = 1024, 4096
+"""Room at first. When it grows all is captured anew, so where that is done it holds most files from the start."""
 
 
 class StaticLM(CachedLM):
@@ -34,8 +35,6 @@ class StaticLM(CachedLM):
         super().__init__(model, kv_budget_bytes)
         self.buckets = tuple(buckets)
         self._is_same = len(self.buckets) == 1
-        self.captures = self.device.type == "cuda"
-        """Whether a pass is captured when it comes the first time."""
         if self._is_same:
             self.chunk = self.buckets[0]
         if len({weight.device for weight in model.parameters()}) > 1:
@@ -44,12 +43,22 @@ class StaticLM(CachedLM):
             raise ModelError("static passes can't be had with a model that has windows; leave passes at dynamic")
         self._vacate()
 
+    @property
+    def captures(self) -> bool:
+        """Whether a shape is captured when it comes the first time."""
+        return self.device.type == "cuda"
+
     def logits(self, prefix: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
         """As ever, but what is too long for a bucket is fed in several passes; they hold until the next pass."""
         if len(prefix) - self.n_held(prefix) + len(continuation) > self.buckets[-1]:
             for _ in self.prefill(prefix[:-1]):
                 pass
         return super().logits(prefix, continuation)
+
+    def warm_up(self, n_prefix: int = 1) -> None:
+        """Make room behind so many tokens for the longest pass, and run every shape: the first time takes longer."""
+        for q in reversed(self.buckets):
+            self.logits([0] * n_prefix, [0] * (q - 1))
 
     def forget(self) -> None:
         """Drop every cache, the room and its graphs."""
@@ -91,7 +100,7 @@ class StaticLM(CachedLM):
         if self._tenant is not cache:
             self._leave()
         if cache.n_held + n_more > self._room.capacity:
-            self._room.grow(cache.n_held + n_more)
+            self._room.grow(max(cache.n_held + n_more, MIN_CAPTURED if self.captures else MIN_CAPACITY))
             self._graphs.clear()
         for layer, states in zip(self._room.layers, cache.states, strict=False):
             layer.fill(*(state[:, :, : cache.n_held] for state in states))
@@ -199,7 +208,7 @@ class FixedCache(Cache):
     @torch.inference_mode()
     def grow(self, n_tokens: int) -> None:
         """Make room for so many, in steps of two times. Addresses change."""
-        self.capacity = max(MIN_CAPACITY, 1 << (n_tokens - 1).bit_length())
+        self.capacity = 1 << (n_tokens - 1).bit_length()
         for layer in self.layers:
             layer.grow()
 
