@@ -37,6 +37,17 @@ def test_a_buffer_that_can_not_be_changed_is_refused_before_a_rewrite(editor: Ed
     assert (editor.text(), editor.marks()) == (CODE, 0)
 
 
+def test_a_proposal_outlives_a_buffer_that_can_not_be_changed(editor: Editor) -> None:
+    propose(editor)
+    editor.nvim.command("setlocal nomodifiable")
+    editor.type("dO")
+    editor.wait_for_message("'modifiable' is off in this buffer")
+    editor.nvim.command("setlocal modifiable")
+    editor.type("dO")
+    editor.wait_for_text(CODE.replace("y", "radius"))
+    assert len(editor.messages()) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -140,6 +140,42 @@ def test_the_diff_closes_without_a_trace(editor: Editor, keys: str) -> None:
     assert "change 1/6" in editor.screen(), "the proposal stands"
 
 
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (":StetAccept<CR>", renamed(CODE)),
+        ("dO", renamed(CODE)),
+        ("dP", CODE),
+        ("8Gdo", CODE.replace("1.\n    return y", "1.\n    return radius")),
+        ("dp]cdo", CODE.replace("def f1(y)", "def f1(radius)")),
+    ],
+)
+def test_what_is_said_in_the_proposed_text_is_meant_for_the_buffer(editor: Editor, keys: str, text: str) -> None:
+    propose(editor)
+    editor.type(":StetDiff<CR><C-w>l")
+    editor.type(keys)
+    wait_for(lambda: windows(editor)[0][0] == text, "the buffer to change")
+    assert editor.messages() == []
+
+
+def test_the_hint_in_a_diff_ends_between_its_parts(editor: Editor) -> None:
+    propose(editor)
+    editor.type(":StetDiff<CR>")
+    assert re.search("change 1/6: do accept · dp reject +│", editor.screen())
+
+
+def test_a_closed_fold_at_the_cursor_opens_for_a_rewrite(editor: Editor) -> None:
+    editor.type(":1,4fold<CR>gg:Stet s/y/radius/<CR>")
+    editor.wait_for_preview("change 1/2")
+    assert "def f0(radius)" in editor.screen()
+
+
+def test_a_proposal_out_of_sight_is_told_of(editor: Editor) -> None:
+    editor.renew(CODE + "\n" * 50 + CODE)
+    editor.type(":66,$Stet s/y/radius/<CR>")
+    editor.wait_for_message("done: the first of 6 changes is in line 66 (]c)")
+
+
 def test_without_a_proposal_there_is_no_diff(editor: Editor) -> None:
     editor.type(":StetDiff<CR>")
     editor.wait_for_message("no proposal to compare with")

@@ -12,6 +12,9 @@ vim.g.loaded_stet = true
 local function add(name, call, opts, modes)
   local module, fn = call:match('^(%w+)%.([%w_]+)$')
   local function run(args)
+    if not opts.range then
+      require('stet.diff').to_source()
+    end
     require('stet.' .. module)[fn](args)
   end
   opts.desc = 'Stet: ' .. opts.desc

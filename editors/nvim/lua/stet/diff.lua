@@ -1,5 +1,6 @@
 --- Neovim's own diff of the buffer and a proposal, in a tab of its own.
 local jobs = require('stet.jobs')
+local keys = require('stet.keys')
 local lines_of = require('stet.lines')
 local nearest = require('stet.nearest')
 local say = require('stet.say')
@@ -33,6 +34,7 @@ local function fill(diff)
   vim.bo[diff.scratch].modifiable = true
   vim.api.nvim_buf_set_lines(diff.scratch, 0, -1, false, proposed_lines(diff.group.shown))
   vim.bo[diff.scratch].modifiable = false
+  keys.offer(diff.scratch, keys.offered(diff.group.buf))
 end
 
 --- Forget the diff, and close its two windows; the tab goes with them.
@@ -50,6 +52,7 @@ local function close()
   if vim.api.nvim_buf_is_valid(diff.scratch) then
     vim.api.nvim_buf_delete(diff.scratch, { force = true })
   end
+  keys.offer(diff.scratch, {})
 end
 
 ---@param job stet.Job
@@ -87,6 +90,13 @@ vim.api.nvim_create_autocmd('User', {
     end
   end,
 })
+
+--- Go from the proposed text to the buffer beside it: what is asked there is meant for that one.
+function M.to_source()
+  if open and vim.api.nvim_get_current_buf() == open.scratch then
+    vim.api.nvim_set_current_win(open.source)
+  end
+end
 
 --- Open the diff of the proposal at the cursor, or close the one that is open.
 function M.toggle()

@@ -7,7 +7,8 @@ local function break_undo(buf)
   vim.bo[buf].undolevels = vim.bo[buf].undolevels
 end
 
---- Answers `applied = false` to an edit of an older version. Neovim's own handler skips such an edit, yet answers true.
+--- Answers `applied = false` to an edit that can't be made. Neovim's own handler skips one of an older version, yet
+--- answers true, and one of a buffer that is not modifiable ends in an error.
 ---@param err lsp.ResponseError?
 ---@param params lsp.ApplyWorkspaceEditParams
 ---@param ctx lsp.HandlerContext
@@ -20,6 +21,9 @@ function M.apply(err, params, ctx)
     local version = vim.lsp.util.buf_versions[buf]
     if type(document.version) == 'number' and version and version ~= document.version then
       return { applied = false, failureReason = 'the buffer has changed since' }
+    end
+    if not vim.bo[buf].modifiable then
+      return { applied = false, failureReason = "'modifiable' is off in this buffer" }
     end
     table.insert(buffers, buf)
   end

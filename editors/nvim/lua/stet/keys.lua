@@ -75,6 +75,13 @@ function M.offer(buf, actions)
   mapped[buf] = next(now) and now or nil
 end
 
+--- What keys are mapped for in buf.
+---@param buf integer
+---@return stet.Action[]
+function M.offered(buf)
+  return vim.tbl_keys(mapped[buf] or {})
+end
+
 --- The key that is mapped in buf for an action.
 ---@param buf integer
 ---@param action stet.Action

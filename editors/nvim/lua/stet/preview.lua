@@ -195,7 +195,7 @@ end
 --- Replace what is drawn of a job by how far it is now.
 ---@param job stet.Job
 ---@param status string
----@param is_aligned? boolean draw nothing but the status: what is drawn of the text would shift it
+---@param is_aligned? boolean draw nothing but the status while it is written: the text would be shifted
 function M.draw(job, status, is_aligned)
   M.clear(job)
   if not job.view then
@@ -206,6 +206,9 @@ function M.draw(job, status, is_aligned)
     if not hunk.is_taken then
       draw_hunk(job, hunk)
     end
+  end
+  if is_aligned and not job.request then
+    return -- the little room at the ends of lines is for the hint
   end
   local row = job.request and (is_aligned and job.line or draw_pending(job)) or job.first
   mark(job, math.max(0, math.min(row, job.stop - 1)), 0, { virt_text = { { status, 'StetStatus' } } })
@@ -263,7 +266,7 @@ end
 ---@param buf integer
 ---@param row? integer
 ---@param text? string
----@param is_aligned? boolean keep it there, rather than in lines above where there is no room
+---@param is_aligned? boolean keep what there is room for there, rather than all in lines above
 function M.hint(buf, row, text, is_aligned)
   if not vim.api.nvim_buf_is_valid(buf) then
     hints[buf] = nil
@@ -276,7 +279,7 @@ function M.hint(buf, row, text, is_aligned)
   if row then
     row = math.min(row, vim.api.nvim_buf_line_count(buf) - 1)
     local room, free = room_of(buf, row)
-    local opts = { virt_text = { { text, 'StetHint' } }, priority = 1 }
+    local opts = { virt_text = wrapped(text, math.max(free - 1, 0))[1], priority = 1 }
     if not is_aligned and vim.fn.strdisplaywidth(text) >= free then
       opts = { virt_lines = wrapped(text, room), virt_lines_above = true }
     end

@@ -2,6 +2,7 @@
 --- nothing (edit.lua).
 local config = require('stet.config')
 local jobs = require('stet.jobs')
+local keys = require('stet.keys')
 local say = require('stet.say')
 local screen = require('stet.screen')
 
@@ -158,6 +159,9 @@ local function propose(job, result)
     M.accept(job, job.hunks, function()
       say.info(job.message)
     end)
+  elseif not screen.is_in_sight(job) then
+    local key = keys.pressed(job.buf, 'next') or ':StetNext'
+    say.info(('done: the first of %d changes is in line %d (%s)'):format(#job.hunks, job.hunks[1].first + 1, key))
   end
 end
 
@@ -242,6 +246,9 @@ end
 function M.start(target, task, again)
   M.last = { instruction = task.instruction, recipe = task.recipe }
   M.unchanged[target.buf] = nil
+  if vim.api.nvim_get_current_buf() == target.buf then
+    vim.cmd('silent! .foldopen!') -- nothing is shown in a closed fold
+  end
   if task.instruction then
     vim.fn.histadd('@', task.instruction)
   end

@@ -113,6 +113,16 @@ function M.show(job)
   M.draw(job)
 end
 
+--- Whether the first change of a proposal can be seen in a window.
+---@param job stet.Job
+---@return boolean
+function M.is_in_sight(job)
+  local line = job.hunks[1].first + 1
+  return vim.iter(vim.fn.win_findbuf(job.buf)):any(function(window)
+    return vim.fn.line('w0', window) <= line and line <= vim.fn.line('w$', window)
+  end)
+end
+
 --- Draw all anew.
 function M.draw_all()
   for _, group in ipairs(jobs.groups()) do
