@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 import * as actions from './actions';
-import { doctor } from './doctor';
+import { Doctor } from './doctor';
 import { install } from './install';
 import { Instructions } from './instruction';
 import { Lenses } from './lenses';
@@ -27,6 +27,7 @@ export function activate(context: vscode.ExtensionContext): Api {
   const rewrites = new Rewrites(server);
   const preview = new Preview(rewrites);
   const proposals = new Proposals(rewrites);
+  const doctor = new Doctor(server);
   const status = new Status(rewrites, server);
   const user = { rewrites, instructions: new Instructions(server, context.globalState) };
 
@@ -51,7 +52,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     showContext: (job) => review.showContext(rewrites, job),
     toggleProvenance: () => review.toggleProvenance(rewrites, preview),
     showLog: () => server.log.show(),
-    doctor: () => doctor(server),
+    doctor: () => doctor.show(),
     start: () => vscode.commands.executeCommand('workbench.action.openWalkthrough', 'stet.stet#start'),
     install: () => install(server),
     chooseModel: () => chooseModel(server),
@@ -66,6 +67,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     rewrites,
     preview,
     proposals,
+    doctor,
     lenses,
     status,
     vscode.languages.registerCodeLensProvider(server.selector, lenses),

@@ -36,7 +36,9 @@ export function itemOf(fit: Fit): { label: string; description: string; detail: 
   const models = fit.small_lm ? `${fit.model} with ${fit.small_lm}` : fit.model;
   return {
     label: `${fit.fits === false ? '$(warning) ' : ''}${fit.preset}${fit.isRecommended ? ' $(star-full)' : ''}`,
-    description: [fit.why, fit.fetched ? 'fetched' : size].filter(Boolean).join('; '),
+    description: [fit.isRecommended && 'recommended', fit.why, fit.fetched ? 'fetched' : size]
+      .filter(Boolean)
+      .join('; '),
     detail: fit.device ? `${models}, on ${fit.device}` : models,
   };
 }

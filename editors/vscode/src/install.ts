@@ -16,7 +16,7 @@ export async function install(server: Server): Promise<void> {
   ];
   const detail =
     'This makes a virtual environment and installs the server with pip, which fetches PyTorch too (1 to 4 GB). ' +
-    `No model is fetched yet. What is run:\n\n${commands.map((command) => command.join(' ')).join('\n')}`;
+    `No model is fetched yet. What is run:\n\n${commands.map((command, index) => `${index + 1}. ${command.join(' ')}`).join('\n\n')}`;
   if (!(await agreed('Install the Stet server?', detail, 'Install'))) {
     return;
   }

@@ -27,8 +27,10 @@ export class Lenses implements vscode.CodeLensProvider, vscode.Disposable {
       if (top === undefined) {
         return [];
       }
+      // One change right below the summary can do without lenses of its own.
+      const isAll = job.hunks.length === 1 && job.hunks[0]?.first === top;
       const above = job.hunks.flatMap((hunk, index) =>
-        job.state === 'proposed'
+        job.state === 'proposed' && !isAll
           ? [
               lens(
                 hunk.first,

@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import { draw, type Drawing, type Lines, MAX_PIECES, type Piece, type View } from './drawing';
 import type { Job } from './job';
+import { documentUri } from './proposals';
 import type { Rewrites } from './rewrites';
 
 const color = (id: string): vscode.ThemeColor => new vscode.ThemeColor(id);
@@ -64,8 +65,12 @@ export class Preview implements vscode.Disposable {
 
   /** The drawing of an editor's rewrites, as values. */
   drawing(editor: vscode.TextEditor): Drawing {
-    const hunks = this.rewrites.jobs.shown(editor.document.uri).flatMap((job) => job.hunks);
+    const hunks = this.shown(editor).flatMap((job) => job.hunks);
     return draw(hunks, linesOf(editor), this.view);
+  }
+
+  private shown(editor: vscode.TextEditor): Job[] {
+    return isInDiff(editor) ? [] : this.rewrites.jobs.shown(editor.document.uri);
   }
 
   private redraw(isMeant: (editor: vscode.TextEditor) => boolean): void {
@@ -105,7 +110,7 @@ export class Preview implements vscode.Disposable {
   private drawWriting(editor: vscode.TextEditor): void {
     const { document } = editor;
     const last = document.lineCount - 1;
-    const running = this.rewrites.jobs.shown(document.uri).filter(isWriting);
+    const running = this.shown(editor).filter(isWriting);
     const lineOf = (job: Job & Writing): number => Math.min(job.line ?? job.span.first, last);
     editor.setDecorations(
       this.ahead,
@@ -124,6 +129,16 @@ export class Preview implements vscode.Disposable {
 }
 
 type Writing = { span: NonNullable<Job['span']> };
+
+/** Beside a proposal in VS Code's own diff nothing is drawn: all of it stands there. An editor in a diff has no column. */
+function isInDiff({ viewColumn, document }: vscode.TextEditor): boolean {
+  const inputs = vscode.window.tabGroups.all.map(({ activeTab }) => activeTab?.input);
+  const isOf = (input: unknown): boolean =>
+    input instanceof vscode.TabInputTextDiff &&
+    input.original.toString() === document.uri.toString() &&
+    documentUri(input.modified).toString() === document.uri.toString();
+  return viewColumn === undefined && inputs.some(isOf);
+}
 
 function isWriting(job: Job): job is Job & Writing {
   return job.state === 'running' && job.span !== undefined;

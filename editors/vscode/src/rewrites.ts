@@ -1,7 +1,7 @@
 /** What becomes of rewrites: from the order to the accepted edit. Draws nothing (preview.ts, lenses.ts, status.ts). */
 
 import * as vscode from 'vscode';
-import { type LanguageClient, ResponseError, State } from 'vscode-languageclient/node';
+import { ErrorCodes, type LanguageClient, ResponseError, State } from 'vscode-languageclient/node';
 import { Job, type Order } from './job';
 import { Jobs } from './jobs';
 import {
@@ -21,6 +21,8 @@ import { setting } from './settings';
 const NOTIFY_AFTER_MS = 700;
 const STATUS_MS = 5000;
 const CHOOSE_MODEL = 'Choose a model…';
+const SHOW_LOG = 'Show the log';
+const GONE: readonly number[] = [ErrorCodes.PendingResponseRejected, ErrorCodes.ConnectionInactive];
 
 export class Rewrites implements vscode.Disposable {
   readonly jobs = new Jobs();
@@ -171,16 +173,31 @@ export class Rewrites implements vscode.Disposable {
     }
   }
 
-  /** A model that is not there can be had by a button: that is where a new user meets the choice. */
+  /** A model that is not there, or is none, can be had by a button: that is where a new user meets the choice. */
   private async sayError(error: unknown): Promise<void> {
+    if (error instanceof ResponseError && GONE.includes(error.code)) {
+      const gone = 'the server stopped in mid-rewrite; nothing was changed; the next rewrite starts it again';
+      if ((await vscode.window.showErrorMessage(`Stet: ${gone}`, SHOW_LOG)) === SHOW_LOG) {
+        this.server.log.show();
+      }
+      return;
+    }
     const text = error instanceof Error ? error.message : String(error);
-    const remedies = text.includes('stet models fetch') ? [CHOOSE_MODEL] : [];
+    const remedies = /stet models fetch|model can't be loaded/.test(text) ? [CHOOSE_MODEL] : [];
     if ((await vscode.window.showErrorMessage(`Stet: ${text}`, ...remedies)) === CHOOSE_MODEL) {
       await vscode.commands.executeCommand('stet.chooseModel');
     }
   }
 
   private async offerAnotherTry(job: Job): Promise<void> {
+    if (job.order.again) {
+      // It would be told the same once more, and so write the same.
+      const text = 'Stet: the model changed nothing again; say it in other words, or choose a larger model';
+      if ((await vscode.window.showInformationMessage(text, CHOOSE_MODEL)) === CHOOSE_MODEL) {
+        await vscode.commands.executeCommand('stet.chooseModel');
+      }
+      return;
+    }
     const again = 'Try again';
     const isVersion = job.order.after?.as === 'alternativeTo';
     const text = isVersion ? 'Stet: the model wrote the same again' : 'Stet: the model changed nothing';
@@ -197,6 +214,10 @@ export class Rewrites implements vscode.Disposable {
         // A request that is running fails, and so is told of. A proposal is known to nobody any more.
         const proposals = this.jobs.in().filter(({ state }) => state === 'proposed');
         proposals.forEach((job) => this.forget(job));
+        if (proposals.length > 0) {
+          const text = 'the server stopped, and what it had proposed went with it; nothing was changed: ask once more';
+          void vscode.window.showWarningMessage(`Stet: ${text}`);
+        }
       }
     });
   }

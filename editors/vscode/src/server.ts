@@ -9,13 +9,20 @@ interface PythonApi {
   environments: { getActiveEnvironmentPath(): { path: string } };
 }
 
-const NOT_INSTALLED = 'the server is not installed';
+const NOT_INSTALLED = 'there is no program “stet” on the PATH';
 const INSTALL = 'Install…';
 const SET_PATH = 'Set the path…';
 const MANAGE_TRUST = 'Manage trust…';
 const SHOW_LOG = 'Show the log';
 /** A program that is no server may never answer: a stop doesn't wait for longer. */
 const START_MS = 10_000;
+
+/** What the library itself would say of a failure names a cause at most, and nothing to do: rewrites.ts and explain() say both. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+}
 
 export class Server implements vscode.Disposable {
   readonly log = vscode.window.createOutputChannel('Stet', { log: true });
@@ -39,6 +46,9 @@ export class Server implements vscode.Disposable {
   readonly onDidChange = this.changed.event;
 
   private isDisposed = false;
+  private isRunning = false;
+  /** Of the program that was started last, and where it was found. */
+  private name = '';
   private current: Promise<LanguageClient | undefined> | undefined;
   private readonly subscriptions: vscode.Disposable[];
 
@@ -61,7 +71,10 @@ export class Server implements vscode.Disposable {
 
   /** The running client. Where there can be none, the user is told what to do about it. */
   async client(): Promise<LanguageClient | undefined> {
-    const client = await this.startIfFound();
+    // A start takes some seconds; without a word of it a key would seem to do nothing.
+    const options = { location: vscode.ProgressLocation.Window, title: 'Stet: starting the server' };
+    const start = (): Promise<LanguageClient | undefined> => this.startIfFound();
+    const client = await (this.isRunning ? start() : vscode.window.withProgress(options, start));
     if (!client) {
       // Not awaited: the message may stand there for long.
       void this.explain();
@@ -143,8 +156,9 @@ export class Server implements vscode.Disposable {
   }
 
   private clientOf(program: Program): LanguageClient {
-    this.log.info(`the server is ${[program.command, ...program.args].join(' ')} (${program.source})`);
-    const client = new LanguageClient(
+    this.name = `${[program.command, ...program.args].join(' ')} (${program.source})`;
+    this.log.info(`the server is ${this.name}`);
+    const client = new QuietClient(
       'stet',
       'Stet',
       { command: program.command, args: [...program.args, 'lsp'], transport: TransportKind.stdio },
@@ -153,6 +167,7 @@ export class Server implements vscode.Disposable {
         outputChannel: this.log,
         revealOutputChannelOn: RevealOutputChannelOn.Never,
         initializationOptions: serverSettings,
+        initializationFailedHandler: () => false,
         middleware: {
           executeCommand: (command, args, next): unknown =>
             this.onCommand ? this.onCommand(args[0]) : next(command, args),
@@ -160,6 +175,7 @@ export class Server implements vscode.Disposable {
       },
     );
     client.onDidChangeState(({ newState }) => {
+      this.isRunning = newState === State.Running;
       if (newState === State.Running) {
         this.problem = undefined;
       } else if (newState === State.Stopped) {
@@ -179,7 +195,7 @@ export class Server implements vscode.Disposable {
       await start;
     } catch (error) {
       this.log.error(`the server did not start: ${String(error)}`);
-      this.problem = 'the server did not start';
+      this.problem = `${this.name} did not start as a server`;
       return false;
     }
     await vscode.commands.executeCommand('setContext', 'stet.ready', true);
@@ -199,7 +215,9 @@ export class Server implements vscode.Disposable {
     if (choice === INSTALL) {
       await vscode.commands.executeCommand('stet.install');
     } else if (choice === SET_PATH) {
-      await vscode.commands.executeCommand('workbench.action.openSettings', 'stet.path');
+      // In a remote window the settings of the machine are those of the other one, and not among the user's.
+      const place = vscode.env.remoteName ? 'openRemoteSettings' : 'openSettings';
+      await vscode.commands.executeCommand(`workbench.action.${place}`, { query: 'stet.path' });
     } else if (choice === SHOW_LOG) {
       this.log.show();
     }

@@ -6,6 +6,9 @@ import { documentUri } from './proposals';
 import type { Rewrites } from './rewrites';
 import type { Server } from './server';
 
+/** Characters of an instruction in the tooltip. */
+const MAX_WORDS = 100;
+
 export class Status implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem('stet', vscode.StatusBarAlignment.Right, 100);
   private readonly subscriptions: vscode.Disposable[];
@@ -60,7 +63,7 @@ export class Status implements vscode.Disposable {
     const used = [...new Set(job?.context.map(({ path }) => path))];
     const lines = [
       problem ? `Stet: ${problem}` : 'Stet',
-      job ? `“${job.words}”: ${job.message}${timeLeft(job)}` : this.last && `The last rewrite: ${this.last}`,
+      job ? `“${shortened(job.words)}”: ${job.message}${timeLeft(job)}` : this.last && `The last rewrite: ${this.last}`,
       used.length > 0 ? `In the prompt: ${used.join(', ')}` : '',
       'Click for all commands.',
     ];
@@ -82,6 +85,10 @@ function textOf(job: Job | undefined, nShown: number, problem: string | undefine
   return job.state === 'proposed'
     ? `$(edit) Stet: ${job.hunks.length} to review, ${job.message}${others}`
     : `$(sync~spin) Stet: ${job.message}${timeLeft(job)}${others}`;
+}
+
+function shortened(words: string): string {
+  return words.length > MAX_WORDS ? `${words.slice(0, MAX_WORDS)}…` : words;
 }
 
 function timeLeft({ eta }: Job): string {

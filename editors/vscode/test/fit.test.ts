@@ -10,7 +10,7 @@ test('a preset is shown with what it takes, and with a sign if that is too much'
   assert(fit);
   assert.deepEqual(itemOf(fit), {
     label: '$(warning) tiny $(star-full)',
-    description: 'does not fit; 0.5 GB to fetch',
+    description: 'recommended; does not fit; 0.5 GB to fetch',
     detail: 'Q/Tiny, on cpu',
   });
 });

@@ -29,6 +29,8 @@ test('a model that changes nothing is told, and asked again if the user wants', 
   await stet('rewriteSelection', { instruction: 's/nowhere/found/' });
   await until(() => shown.length === 2, 'two messages');
   assert.deepEqual(shown[0], { text: 'Stet: the model changed nothing', buttons: ['Try again'] });
+  assert.match(shown[1]?.text ?? '', /again; say it in other words, or choose a larger model/);
+  assert.deepEqual(shown[1]?.buttons, ['Choose a model…']);
   assert.equal((await engine())['n_finished'], (before['n_finished'] ?? 0) + 2);
   assert.equal(text(), CODE);
 });

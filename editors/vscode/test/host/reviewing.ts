@@ -2,7 +2,24 @@
 
 import assert from 'node:assert/strict';
 import * as vscode from 'vscode';
-import { CODE, editor, forget, insert, job, NOW, panel, renamed, set, shown, stet, test, text, until } from './harness';
+import {
+  api,
+  CODE,
+  editor,
+  forget,
+  insert,
+  job,
+  NOW,
+  open,
+  panel,
+  renamed,
+  set,
+  shown,
+  stet,
+  test,
+  text,
+  until,
+} from './harness';
 
 test('changes are accepted and rejected one by one', async () => {
   await stet('rewriteSelection', NOW);
@@ -57,6 +74,17 @@ test('code lenses name what can be done', async () => {
   assert.deepEqual(commands, [...all, ...changes]);
 });
 
+test('one change on the first line has no lenses of its own', async () => {
+  await open('y = 1\nx = 2\n', new vscode.Selection(0, 0, 2, 0));
+  await stet('rewriteSelection', NOW);
+  const lenses = await vscode.commands.executeCommand<vscode.CodeLens[]>(
+    'vscode.executeCodeLensProvider',
+    editor.document.uri,
+  );
+  const commands = lenses.map(({ command }) => command?.command);
+  assert(commands.includes('stet.accept') && !commands.includes('stet.acceptHunk'), commands.join());
+});
+
 test('the proposal is shown side by side, and accepted from there', async () => {
   await stet('rewriteSelection', NOW);
   await stet('showChanges');
@@ -65,6 +93,9 @@ test('the proposal is shown side by side, and accepted from there', async () => 
   assert.equal(tab.original.toString(), editor.document.uri.toString());
   assert.equal((await vscode.workspace.openTextDocument(tab.modified)).getText(), renamed(CODE));
   await until(() => vscode.window.activeTextEditor?.document.uri.toString() === tab.modified.toString(), 'the diff');
+  const original = vscode.window.visibleTextEditors.find(({ document }) => document === editor.document);
+  assert(original);
+  assert.deepEqual(api.preview.drawing(original).cells, [], 'it stands beside the proposal already');
   await stet('accept');
   assert.equal(text(), renamed(CODE));
 });

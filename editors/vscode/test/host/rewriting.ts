@@ -1,6 +1,7 @@
 /** From the instruction to the accepted edit, and what becomes of the text meanwhile. */
 
 import assert from 'node:assert/strict';
+import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import * as vscode from 'vscode';
 import {
@@ -129,6 +130,31 @@ bytesStay('bytes outside the change stay: no final newline', 'a\n\n{}\n{}');
 test('an untitled document is rewritten too', async () => {
   const document = await vscode.workspace.openTextDocument({ language: 'python', content: CODE });
   await show(document);
+  await stet('rewriteSelection', NOW);
+  await stet('accept');
+  assert.equal(text(), renamed(CODE));
+});
+
+/** As the system does it where memory is short. */
+async function killServer(): Promise<void> {
+  const client = (await api.server.client()) as unknown as { _serverProcess: ChildProcess };
+  client._serverProcess.kill('SIGKILL');
+}
+
+test('a server that is killed in mid-rewrite is told with what to do about it', async () => {
+  const { isDone } = await startSlowly();
+  await killServer();
+  await isDone;
+  assert.deepEqual([text(), job(), panel()], [CODE, undefined, []]);
+  assert.match(shown[0]?.text ?? '', /the server stopped in mid-rewrite; nothing was changed; the next rewrite starts/);
+  assert.deepEqual([shown.length, shown[0]?.buttons], [1, ['Show the log']]);
+});
+
+test('a proposal that went with the server is not gone in silence', async () => {
+  await stet('rewriteSelection', NOW);
+  await killServer();
+  await until(() => job() === undefined, 'the proposal to go');
+  assert.match(shown[0]?.text ?? '', /what it had proposed went with it; nothing was changed: ask once more/);
   await stet('rewriteSelection', NOW);
   await stet('accept');
   assert.equal(text(), renamed(CODE));

@@ -5,13 +5,17 @@ import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import * as vscode from 'vscode';
 import { scriptsOf } from '../../src/find';
-import { api, choose, CODE, folders, job, listed, NOW, set, shown, stet, test, text } from './harness';
+import { api, choose, CODE, folders, job, listed, NOW, set, shown, stet, test, text, until } from './harness';
+
+const report = (): string => vscode.window.activeTextEditor?.document.getText() ?? '';
 
 test('a missing server is told with what to do about it, and looked for again', async () => {
   const path = vscode.workspace.getConfiguration('stet').get('path');
   await set('path', '');
   await stet('rewriteSelection', NOW);
-  assert.deepEqual(shown, [{ text: 'Stet: the server is not installed', buttons: ['Install…', 'Set the path…'] }]);
+  assert.deepEqual(shown, [
+    { text: 'Stet: there is no program “stet” on the PATH', buttons: ['Install…', 'Set the path…'] },
+  ]);
   await set('path', path);
   await stet('rewriteSelection', NOW);
   assert.equal(job()?.state, 'proposed');
@@ -21,8 +25,41 @@ test('a wrong path is an error that names the setting', async () => {
   const path = vscode.workspace.getConfiguration('stet').get('path');
   await set('path', '/nowhere/stet');
   await stet('rewriteSelection', NOW);
-  await set('path', path);
   assert.match(shown[0]?.text ?? '', /stet\.path must be .*\/nowhere\/stet/);
+  await stet('doctor');
+  await until(() => /what to do: .*stet\.path/.test(report()), 'the remedy');
+  await set('path', path);
+});
+
+test('a program that is no server is told in our words alone', async () => {
+  const path = vscode.workspace.getConfiguration('stet').get('path');
+  await set('path', '/bin/true');
+  await stet('rewriteSelection', NOW);
+  await set('path', path);
+  assert.deepEqual(
+    [...new Set(shown.map((each) => each.text))],
+    ['Stet: /bin/true (stet.path) did not start as a server'],
+  );
+  await stet('rewriteSelection', NOW);
+  assert.equal(job()?.state, 'proposed');
+});
+
+test('a server that starts is said to', async () => {
+  const titles: (string | undefined)[] = [];
+  const { withProgress } = vscode.window;
+  Object.assign(vscode.window, {
+    withProgress: (options: vscode.ProgressOptions, task: Parameters<typeof withProgress>[1]) => {
+      titles.push(options.title);
+      return withProgress(options, task);
+    },
+  });
+  try {
+    await stet('restart');
+    await stet('rewriteSelection', NOW);
+  } finally {
+    Object.assign(vscode.window, { withProgress });
+  }
+  assert.equal(titles.filter((title) => title === 'Stet: starting the server').length, 1);
 });
 
 test('installing shows what it would run, and runs nothing unless agreed', async () => {
@@ -35,12 +72,12 @@ test('installing shows what it would run, and runs nothing unless agreed', async
 
 test('the doctor finds nothing amiss', async () => {
   await stet('doctor');
-  const report = vscode.window.activeTextEditor?.document.getText() ?? '';
-  assert.match(report, /language server: running/);
-  assert.match(report, /answered in \d+ ms/);
-  assert.match(report, /stet, version /);
+  await until(() => report().includes('language server: running'), 'the report');
+  assert.match(report(), /answered in \d+ ms/);
+  assert.match(report(), /stet, version /);
+  assert.equal(vscode.window.activeTextEditor?.document.isUntitled, false, 'nobody is asked to save it');
   for (const part of ['memory', 'model', 'engine', 'database', 'language server']) {
-    assert.match(report, new RegExp(`^(ok|amiss) +${part} `, 'm'));
+    assert.match(report(), new RegExp(`^(ok|amiss) +${part} `, 'm'));
   }
 });
 
