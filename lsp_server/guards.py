@@ -82,5 +82,13 @@ def lost_code(source: Sequence[str], hunks: Sequence[Hunk], task: str) -> list[A
     return warnings
 
 
+def loses_lines(source: Sequence[str], hunks: Sequence[Hunk], answer: Sequence[str]) -> bool:
+    """Whether an answer ends otherwise than source, or has fewer lines anywhere. `hunks` are all hunks on source."""
+    ends = [next((line for line in reversed(lines) if line.strip()), "") for lines in (source, answer)]
+    return ends[0] != ends[1] or any(
+        _n_filled(source[hunk.first : hunk.last]) > _n_filled(hunk.new_lines) for hunk in hunks
+    )
+
+
 def _n_filled(lines: Sequence[str]) -> int:
     return sum(bool(line.strip()) for line in lines)

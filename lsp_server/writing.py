@@ -8,9 +8,9 @@ from lsp_server.documents import Edit
 from lsp_server.edits import Hunk, Part, StreamDiff, apply_hunks
 from lsp_server.engine_client import Event
 from lsp_server.form import Reindent
-from lsp_server.guards import AnswerWarning, check_complete, check_filled, check_line, lost_code
+from lsp_server.guards import AnswerWarning, check_complete, check_filled, check_line, loses_lines, lost_code
 from lsp_server.progress import Meter
-from lsp_server.prompts import Prompt
+from lsp_server.prompts import HOLE, Prompt
 from lsp_server.runaway import Runaway
 from lsp_server.surroundings import RepeatedHead, RepeatedTail, repeated
 from lsp_server.syntax import breaks
@@ -51,6 +51,10 @@ class Writing:
         # Models drop blanks at the ends of lines, or add some: a line that is the same but for them was left alone.
         self._left_alone = {} if ABOUT_BLANKS.search(prompt.task) else {line.rstrip(BLANKS): line for line in source}
         self._source = set(source)
+        self._ending: list[str] = []
+        """Blank lines, and marks of the prompt for a hole, that nothing has come after yet."""
+        is_own = HOLE in prompt.task or any(line.strip() == HOLE for line in self._file)
+        self._may_end = {""} if is_own else {"", HOLE}
         self._diff = StreamDiff(source)
         self._reindent = Reindent(self.form)
 
@@ -102,16 +106,30 @@ class Writing:
         check_complete(finish_reason)
         code = [*self._cleaner.feed(self._lines.finish()), *self._cleaner.finish()]
         self._add([*self._head.feed(code), *self._head.finish()])
-        self._compare(self._tail.finish())
+        self._hold(self._tail.finish())
+        is_hole = any(line.strip() for line in self._ending)
+        if not is_hole:
+            self._compare(self._ending)
         check_filled(self._answer)
         source, hunks, prompt = self.form.source, self._diff.finish(), self._prompt
+        if is_hole and loses_lines(source, hunks, self._answer):
+            check_line(HOLE, self._file, prompt.task)
         self.warnings += [
             *lost_code(source, hunks, prompt.task),
             *repeated(source, hunks, prompt.before, prompt.after),
         ]
 
     def _add(self, lines: Sequence[str]) -> None:
-        self._compare(self._tail.feed(self._reindent.line(line) for line in lines))
+        self._hold(self._tail.feed(self._reindent.line(line) for line in lines))
+
+    def _hold(self, lines: Sequence[str]) -> None:
+        """Compare lines, save for an ending: after all of the code, a model may repeat the mark that stood for it."""
+        lines = [*self._ending, *lines]
+        n = len(lines)
+        while n and lines[n - 1].strip() in self._may_end:
+            n -= 1
+        self._ending = lines[n:]
+        self._compare(lines[:n])
 
     def _compare(self, lines: Sequence[str]) -> None:
         lines = [line if line in self._source else self._left_alone.get(line.rstrip(BLANKS), line) for line in lines]

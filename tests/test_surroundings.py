@@ -8,6 +8,7 @@ from provenance import check_written, says
 from lsp_server.documents import Snapshot
 from lsp_server.edits import apply_hunks
 from lsp_server.engine_client import Event
+from lsp_server.guards import BadAnswer
 from lsp_server.prompts import build_prompt
 from lsp_server.scopes import lines_region
 from lsp_server.writing import Writing
@@ -65,6 +66,36 @@ def check(answer: list[str], expected: list[str], first: int = 11, last: int = 1
 @pytest.mark.parametrize("n_after", [0, 3, 4, 5])
 def test_the_lines_around_the_code_are_taken_off(new: list[str], n_before: int, n_after: int) -> None:
     check([*LINES[11 - n_before : 11], *new, *LINES[13 : 13 + n_after]], new)
+
+
+@pytest.mark.parametrize("n_after", [0, 3, 4])
+@pytest.mark.parametrize("mark", [["[...]\n"], ["\n", "\n", "[...]\n", "\n"], ["    [...]\n"]])
+def test_a_repeated_mark_of_the_hole_is_taken_off_after_all_of_the_code(mark: list[str], n_after: int) -> None:
+    check([*NEW_TWO, *mark, *LINES[13 : 13 + n_after]], NEW_TWO)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [LINES[11], "[...]\n"],
+        [LINES[11], "    return os.scandir(path)\n", "[...]\n"],
+        [*LINES[11:13], "[...]\n", "more\n"],
+        ["[...]\n", *LINES[11:13]],
+    ],
+)
+def test_a_mark_that_may_stand_for_code_is_refused(answer: list[str]) -> None:
+    with pytest.raises(BadAnswer, match="left code out"):
+        written("".join(answer), 11, 13)
+
+
+def test_a_mark_is_refused_where_lines_are_missing_before_the_last() -> None:
+    with pytest.raises(BadAnswer, match="left code out"):
+        written("".join([*LINES[3:5], *LINES[6:9], "[...]\n"]), 3, 9)
+
+
+def test_a_mark_of_the_users_own_stays() -> None:
+    file = ["a\n", "b\n", "[...]\n", "c\n"]
+    check(["a\n", "B\n", "[...]\n"], ["a\n", "B\n", "[...]\n"], 0, 3, file)
 
 
 def test_indented_code_comes_back_from_between_its_surroundings() -> None:
