@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workshop import Editor, Workshop, program, wait_for
+from workshop import Editor, PacedEngine, Workshop, program, wait_for
 
 pytestmark = pytest.mark.editor
 
@@ -194,3 +194,15 @@ def test_checkhealth_says_what_is_missing(editor: Editor) -> None:
     wait_for(lambda: "ADVICE" in editor.text(), "the report")
     assert "ERROR /nowhere/stet is not an executable on $PATH" in editor.text()
     assert "pipx install stet-lsp" in editor.text()
+
+
+def test_checkhealth_asks_the_server_that_rewrites_go_to(editor: Editor, paced: PacedEngine) -> None:
+    editor.lua(USE, "/nowhere/stet")
+    nobody = "http://127.0.0.1:9/v1"
+    for url, said in ((nobody, "ERROR {} (server.url) can't be reached"), (paced.url, "OK rewrites go to {}")):
+        editor.lua("vim.lsp.config('stet', { init_options = { server = { url = ... } } })", url)
+        editor.type(":checkhealth stet<CR>")
+        wait_for(lambda: "answered in" in editor.text(), "the report")
+        assert said.format(url) in editor.text()
+        assert "engine" not in editor.text()
+        editor.type(":bwipeout<CR>")

@@ -71,6 +71,23 @@ local function check_engine(path)
   end
 end
 
+--- The server that rewrites go to instead of an engine of this machine.
+---@param url string
+local function check_url(url)
+  local what = url .. ' (server.url)'
+  if vim.fn.executable('curl') == 0 then
+    health.info('rewrites go to ' .. what)
+    return
+  end
+  local models = url:gsub('/+$', ''):gsub('/v1$', '') .. '/v1/models'
+  local result = vim.system({ 'curl', '-sS', '--max-time', '10', models }, { text = true }):wait()
+  if result.code == 0 then
+    health.ok('rewrites go to ' .. what .. ', which answers')
+  else
+    health.error(what .. " can't be reached: " .. vim.trim(result.stderr), { 'start the server, or check its URL' })
+  end
+end
+
 ---@param path string
 local function check_models(path)
   local models = json_of(path, { 'models', 'list', '--json' })
@@ -137,7 +154,10 @@ function M.check()
   health.start('stet')
   check_neovim()
   local path = check_command()
-  if path then
+  local url = vim.tbl_get(vim.lsp.config.stet, 'init_options', 'server', 'url')
+  if type(url) == 'string' and url:find('^https?://') then
+    check_url(url)
+  elseif path then
     check_engine(path)
     check_models(path)
     check_memory(path)
