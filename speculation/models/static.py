@@ -120,8 +120,8 @@ class StaticLM(CachedLM):
             logits = self._run(ids, n_logits if is_prefill else q)
         else:
             if q not in self._graphs:
-                others = next(iter(self._graphs.values()), None)
-                self._graphs[q] = Graph(lambda ids: self._run(ids, q), ids, others)
+                other = next(iter(self._graphs.values()), None)
+                self._graphs[q] = Graph(lambda ids: self._run(ids, q), ids, other)
             logits = self._graphs[q](ids)
         cache.n_held += n
         return logits[len(logits) - q + n - n_logits : len(logits) - q + n]
