@@ -3,7 +3,7 @@
 Knows modules; no folders, devices or settings.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import torch
@@ -18,11 +18,17 @@ MakeLinear = Callable[[torch.Tensor, torch.Tensor | None], nn.Module]
 
 def fuse(model: nn.Module) -> None:
     """Replace the Qwen2 layers of a model in place, whatever its device and dtype; other models stay as they are."""
-    for parent in list(model.modules()):
-        if isinstance(parent, nn.ModuleList):
-            for i, layer in enumerate(parent):
-                if type(layer) is Qwen2DecoderLayer:
-                    parent[i] = FusedLayer(layer, plain_linear)
+    for parent, name in list(places(model, {Qwen2DecoderLayer})):
+        setattr(parent, name, FusedLayer(getattr(parent, name), plain_linear))
+
+
+def places(parent: nn.Module, kinds: Container[type]) -> Iterator[tuple[nn.Module, str]]:
+    """Parents and names of the outermost modules of these kinds; no modules, for a replaced one must not live on."""
+    for name in [name for name, _ in parent.named_children()]:
+        if type(getattr(parent, name)) in kinds:
+            yield parent, name
+        else:
+            yield from places(getattr(parent, name), kinds)
 
 
 def plain_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:

@@ -5,7 +5,7 @@ Activations, norms and the KV cache stay float32. Knows modules; no folders, dev
 """
 
 import warnings
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 
 from speculation.errors import ModelError
-from speculation.models.fused import FusedLayer, MakeLinear, joined
+from speculation.models.fused import FusedLayer, MakeLinear, joined, places
 
 FLOAT16_MAX = 65504.0
 INT7_MAX = 63
@@ -117,17 +117,8 @@ def pack(model: nn.Module, pack_linear: MakeLinear) -> None:
 
     # FBGEMM packs in one thread, about 20 ns a weight, and lets others run meanwhile.
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        list(pool.map(replace_one, _places(model, replace)))
+        list(pool.map(replace_one, places(model, replace)))
     model.float()
-
-
-def _places(parent: nn.Module, kinds: Container[type]) -> Iterator[tuple[nn.Module, str]]:
-    """Parents and names of the outermost modules of these kinds; no modules, for a replaced one must not live on."""
-    for name in [name for name, _ in parent.named_children()]:
-        if type(getattr(parent, name)) in kinds:
-            yield parent, name
-        else:
-            yield from _places(getattr(parent, name), kinds)
 
 
 def form(model: nn.Module) -> str | None:
