@@ -26,7 +26,7 @@ class Settings:
     """Whether .stet.toml and AGENTS.md of the workspace are put into prompts."""
 
 
-DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8", "int4")
 KEYS: dict[str, tuple[str, type | tuple[type, ...], str]] = {
     "model": ("model", str, "a text"),
     "smallLm": ("small_lm", str, "a text"),

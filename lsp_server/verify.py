@@ -14,7 +14,7 @@ from speculation.config import EngineConfig
 
 @click.command()
 @asks_for_rewrite
-@click.option("--dtype", default="auto", show_default=True, help="float32, bfloat16, float16 or int8.")
+@click.option("--dtype", default="auto", show_default=True, help="float32, bfloat16, float16, int8 or int4.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object: figures and flips.")
 @click.pass_context
 def verify(

@@ -32,7 +32,7 @@ PRESETS = {
             "medium",
             "Qwen/Qwen2.5-Coder-7B-Instruct",
             "Qwen/Qwen2.5-Coder-0.5B-Instruct",
-            "16-24 GB GPUs (GPU default)",
+            "GPUs from 20 GB (GPU default), from 10 GB in int4 or int8",
         ),
         Preset(
             "large", "Qwen/Qwen2.5-Coder-32B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "48-80 GB, or several GPUs"
@@ -64,13 +64,15 @@ class EngineConfig:
     """Everything an Engine needs to know. model: a preset, a Hugging Face id or a local folder or GGUF file."""
 
     model: str = "auto"
-    """"auto": "medium" with a GPU, "small" without."""
+    """"auto": "medium" on a GPU with room for it, else "small"."""
     small_lm: str = "auto"
     """"auto": the preset's own; "none": copy only; else like model."""
     device: str = "auto"
+    small_device: str = "auto"
+    """Of the small LM; "auto": that of the target."""
     dtype: str = "auto"
-    """Of the target: "auto", "float32", "bfloat16", "float16" or "int8". int8 makes another
-    target of it, with wider near-ties. A small LM on a CPU is int8 whatever it says."""
+    """Of the target: "auto", "float32", "bfloat16", "float16", "int8" or "int4". The last two make another
+    target of it, int8 with wider near-ties. A small LM on a CPU is int8 whatever it says."""
     models_dir: Path = field(default_factory=models_dir)
     database: Path | None = field(default_factory=lambda: state_dir() / "stet.db")
     """None keeps alpha and T(q) in memory only."""

@@ -20,6 +20,7 @@ from speculation.drafters.lm import SmallLMFailed, pays_to_read
 from speculation.errors import ConfigError, ContextTooLong, ModelError, is_out_of_memory
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
+from speculation.models.fit import auto_preset
 from speculation.models.forms import choose_device
 from speculation.models.loading import context_length, load_model, load_small_lm, machine_name, resolve
 from speculation.models.seq2seq import following
@@ -278,9 +279,11 @@ class Engine:
         return n_room
 
     def _open_small(self, ref: str) -> CachedLM:
-        folder = resolve(ref, self._config.models_dir)
-        model = load_small_lm(folder, self._config.device, self._config.dtype)
-        small = following(model, self._config.small_kv_budget_bytes, self._config.passes)
+        config = self._config
+        folder = resolve(ref, config.models_dir)
+        device = config.device if config.small_device == "auto" else config.small_device
+        model = load_small_lm(folder, device, config.dtype)
+        small = following(model, config.small_kv_budget_bytes, config.passes)
         other = "vocabulary" if Tokenizer(folder).vocabulary != self._tokenizer.vocabulary else "architecture"
         if other == "vocabulary" or small.has_encoder != self.target.has_encoder:
             raise ModelError(
@@ -308,7 +311,7 @@ def _models_of(config: EngineConfig) -> tuple[str, str | None]:
     """The target's and the small LM's references that a config stands for."""
     name = config.model
     if name == "auto":
-        name = "medium" if choose_device(config.device).type == "cuda" else "small"
+        name = auto_preset(choose_device(config.device), config.dtype, config.models_dir)
     preset = PRESETS.get(name)
     small = config.small_lm
     if small == "auto":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tiny_engine import CODE, MESSAGES, Steady, answer, config, decoded, stats_o
 from speculation.acceptance import Store
 from speculation.engine import Engine
 from speculation.errors import ModelError
+from speculation.models.loading import load_small_lm
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)
@@ -126,6 +128,21 @@ def test_a_small_lm_with_another_vocabulary_is_refused_with_the_reason(folder: s
     path.write_text(path.read_text(encoding="utf-8").replace('"<|endoftext|>"', '"<|eot|>"'), encoding="utf-8")
     with pytest.raises(ModelError, match="vocabulary is another one"):
         Engine.open(config(folder, stranger))
+
+
+@pytest.mark.parametrize(("small_device", "wanted"), [("auto", "cpu"), ("cpu:0", "cpu:0")])
+def test_the_small_lm_may_have_a_device_of_its_own(
+    folder: str, monkeypatch: pytest.MonkeyPatch, small_device: str, wanted: str
+) -> None:
+    asked = []
+
+    def spied(folder: Path, device: str, dtype: str) -> Any:
+        asked.append(device)
+        return load_small_lm(folder, "cpu", dtype)
+
+    monkeypatch.setattr("speculation.engine.load_small_lm", spied)
+    with closing(Engine.open(replace(config(folder, folder), small_device=small_device))):
+        assert asked == [wanted]
 
 
 def test_info_says_what_is_loaded(engine: Engine, folder: str, small_folder: str) -> None:

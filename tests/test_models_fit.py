@@ -53,6 +53,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, free_gb: float, device: str = "cpu"
     monkeypatch.setattr(fit, "choose_dtype", lambda dtype, place: "bfloat16" if dtype == "auto" else dtype)
     monkeypatch.setattr(fit, "weights_bytes", counted_once)
     monkeypatch.setattr(fit, "choose_small_dtype", lambda dtype, place: "bfloat16")
+    monkeypatch.setattr(fit, "has_kernels", lambda form, place: True)
+    monkeypatch.setattr(fit, "computed_in", lambda form, place: forms.DTYPES.get(form, torch.bfloat16))
 
 
 def fitted(*args: str) -> dict[str, Any]:
@@ -86,8 +88,11 @@ def test_every_model_of_a_preset_has_a_shape() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_an_estimate_is_what_a_tiny_model_takes_to_the_byte(dtype: str, config: dict[str, Any]) -> None:
     model = tiny.model(40, **config).to(forms.DTYPES[dtype])
-    estimates = memory.weights_bytes(model.config, dtype), memory.kv_bytes(model.config, dtype, 30, budget_bytes=0)
+    estimates = memory.weights_bytes(model.config, dtype), memory.kv_bytes(model.config, model.dtype, 30, 0)
     assert estimates == n_tensor_bytes(CachedLM(model, 1 << 20), 30)
+
+
+KINDS = {"float16 packed": packed.PackedFloat16, "int8": packed.PackedInt8}
 
 
 @pytest.mark.skipif(not packed.is_supported(), reason="this CPU has no kernels for packed weights")
@@ -99,37 +104,42 @@ def test_packed_weights_are_counted_as_they_are_packed(form: str, n_bytes_a_weig
     n_biases = sum(linear.bias.numel() for linear in linears if linear.bias is not None)
     n_embedded = model.model.embed_tokens.weight.numel()
     estimate = memory.weights_bytes(model.config, form)
-    packed.pack(model, forms.PACKED[form])
+    packed.pack(model, KINDS[form])
     n_norms = sum(weight.numel() for weight in model.parameters())
     assert estimate == n_bytes_a_weight * n_packed + 2 * n_embedded + 4 * (n_biases + n_norms)
 
 
 def test_a_budget_is_filled_in_time_and_one_long_context_may_exceed_it() -> None:
     config = tiny.model().config
-    short, long = (memory.kv_bytes(config, "float32", n, budget_bytes=100_000) for n in (10, 10_000))
+    short, long = (memory.kv_bytes(config, torch.float32, n, budget_bytes=100_000) for n in (10, 10_000))
     assert (short, long) == (100_000, 10_000 * CachedLM(tiny.model(), 0).kv_bytes_per_token)
 
 
 @pytest.mark.parametrize(
-    ("device", "free_gb", "recommended"),
+    ("device", "free_gb", "recommended", "dtype"),
     [
-        ("cpu", 1.0, None),
-        ("cpu", 4.0, "tiny"),
-        ("cpu", 8.0, "small"),
-        ("cpu", 500.0, "small"),
-        ("cuda", 1.0, None),
-        ("cuda", 8.0, "small"),
-        ("cuda", 24.0, "medium"),
-        ("cuda", 60.0, "medium"),
-        ("cuda", 80.0, "large"),
+        ("cpu", 1.0, None, None),
+        ("cpu", 4.0, "tiny", "auto"),
+        ("cpu", 5.2, "small", "int4"),
+        ("cpu", 8.0, "small", "auto"),
+        ("cpu", 500.0, "small", "auto"),
+        ("cuda", 1.0, None, None),
+        ("cuda", 8.0, "small", "auto"),
+        ("cuda", 10.0, "medium", "int4"),
+        ("cuda", 14.0, "medium", "int8"),
+        ("cuda", 24.0, "medium", "auto"),
+        ("cuda", 60.0, "medium", "auto"),
+        ("cuda", 80.0, "large", "auto"),
     ],
 )
 def test_the_largest_preset_that_fits_is_recommended_but_none_that_is_slow(
-    monkeypatch: pytest.MonkeyPatch, device: str, free_gb: float, recommended: str | None
+    monkeypatch: pytest.MonkeyPatch, device: str, free_gb: float, recommended: str | None, dtype: str | None
 ) -> None:
+    """Up to the device's own preset rather in fewer bits than a smaller one, beyond it only as it is."""
     machine(monkeypatch, free_gb, device)
     said = fitted()
     assert said["recommended"] == recommended
+    assert next((row["with_dtype"] for row in said["presets"] if row["preset"] == recommended), None) == dtype
     assert [row["preset"] for row in said["presets"]] == list(PRESETS)
     for row in said["presets"]:
         assert row["fits"] == (row["total_bytes"] <= row["free_bytes"] == free_gb * GB)
@@ -139,9 +149,33 @@ def test_the_largest_preset_that_fits_is_recommended_but_none_that_is_slow(
     assert slow == (["medium", "large"] if (device, free_gb) == ("cpu", 500.0) else [])
 
 
+def test_a_preset_that_fits_in_fewer_bits_says_in_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, 10.0, "cuda")
+    said = CliRunner().invoke(STET, ["models", "fit"]).output
+    assert "* medium   fits with dtype int4: takes" in said and "Recommended on cuda: medium with dtype int4" in said
+    asked = fitted("--dtype", "bfloat16")
+    assert (asked["recommended"], asked["presets"][2]["why"][:12]) == ("small", "does not fit")
+
+
+@pytest.mark.parametrize(
+    ("total_gb", "dtype", "preset"),
+    [(8, "auto", "small"), (16, "auto", "small"), (16, "int8", "medium"), (24, "auto", "medium")],
+)
+def test_auto_is_a_model_that_the_gpu_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total_gb: int, dtype: str, preset: str
+) -> None:
+    machine(monkeypatch, 1.0, "cuda")  # however little of it is free just now
+    monkeypatch.setattr(fit, "total_bytes", lambda place: total_gb * GB)
+    assert fit.auto_preset(torch.device("cuda"), dtype, tmp_path) == preset
+    assert fit.auto_preset(CPU, dtype, tmp_path) == "small"
+
+
 def test_precision_and_context_count(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, 24.0, "cuda")
-    half, full, long = (fitted(*args)["presets"][2] for args in ((), ("--dtype", "float32"), ("--context", "200000")))
+    half, full, long = (
+        fitted("--dtype", *args)["presets"][2]
+        for args in (("bfloat16",), ("float32",), ("bfloat16", "--context", "200000"))
+    )
     assert (half["dtype"], full["dtype"], long["context"]) == ("bfloat16", "float32", 200_000)
     assert half["fits"] and not full["fits"]
     assert long["kv_bytes"] > 10 * half["kv_bytes"] and long["weights_bytes"] == half["weights_bytes"]
@@ -200,4 +234,4 @@ def test_the_estimate_is_within_a_tenth_of_what_loading_the_real_model_takes(dty
     model = loading.load_model(loading.resolve("tiny", models_dir()), "cpu", dtype)
     weights, kv = n_tensor_bytes(CachedLM(model, 1 << 30), n_context)
     assert memory.weights_bytes(known, dtype) == pytest.approx(weights, rel=0.1)
-    assert memory.kv_bytes(known, dtype, n_context, budget_bytes=0) == pytest.approx(kv, rel=0.1)
+    assert memory.kv_bytes(known, model.dtype, n_context, budget_bytes=0) == pytest.approx(kv, rel=0.1)

@@ -174,15 +174,6 @@ def test_nothing_is_packed_off_the_cpu():
     assert forms.choose_dtype("float16", torch.device("cuda")) == "float16"
 
 
-@pytest.mark.parametrize(("device", "packs"), [("cuda", True), ("cpu", False)])
-def test_int8_is_chosen_only_when_asked_for_and_only_where_there_are_kernels(monkeypatch, device, packs):
-    monkeypatch.setattr(packed, "is_supported", lambda: True)
-    assert forms.choose_dtype("int8", torch.device("cpu")) == "int8"
-    monkeypatch.setattr(packed, "is_supported", lambda: packs)
-    with pytest.raises(ConfigError, match="int8 needs an x86 CPU, not .*; leave dtype at auto"):
-        forms.choose_dtype("int8", torch.device(device))
-
-
 @pytest.mark.model
 @pytest.mark.parametrize("text", ODD)
 def test_the_real_tokenizer_gives_text_back_as_it_was(text):

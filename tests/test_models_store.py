@@ -1,10 +1,13 @@
 """Promises of speculation.models.store and catalog: what a reference stands for, what is refused, in which words."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from speculation.config import PRESETS
 from speculation.errors import FetchError, ModelError
@@ -109,3 +112,14 @@ def test_what_could_leave_the_models_folder_is_no_id(ref):
     assert not catalog.is_model_id(ref)
     with pytest.raises(ModelError, match="wanted a preset"):
         catalog.model_ids(ref)
+
+
+@pytest.mark.parametrize("index", ["", "[]", "{}", '{"weight_map": []}'])
+def test_a_shard_that_is_missing_is_named_and_an_index_that_says_nothing_is_no_damage(tmp_path, index):
+    (tmp_path / "config.json").touch()
+    names = [f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3)]
+    save_file({"weight": np.zeros(2)}, tmp_path / names[1])
+    (tmp_path / store.INDEX).write_text(index)
+    assert store.damage(tmp_path) is None
+    (tmp_path / store.INDEX).write_text(json.dumps({"weight_map": {f"layer.{name}": name for name in names}}))
+    assert store.damage(tmp_path) == f"{tmp_path} lacks {names[0]}, {names[2]}"

@@ -19,7 +19,7 @@ from speculation.drafters.chain import NoDrafts
 from speculation.gamma import CostCurve
 from speculation.models.cached_lm import CachedLM
 from speculation.models.small_lm import TorchSmallLM
-from speculation.models.verify import TorchTarget, distribution, draw
+from speculation.models.verify import Noise, TorchTarget, distribution, draw, verify_sampled
 from speculation.types import Draft, Sampling
 
 pytestmark = pytest.mark.torch
@@ -284,6 +284,28 @@ def test_q_and_point_masses_mix_in_one_draft(sampling: Sampling) -> None:
             pass
 
     check(Mixed, sampling)
+
+
+class Elsewhere(torch.Tensor):
+    """On another device, as far as one can tell: nothing is computed with it and a tensor of here."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [tensor for arg in args for tensor in (arg if isinstance(arg, list | tuple) else [arg])]
+        if any(type(tensor) is torch.Tensor for tensor in tensors):
+            raise RuntimeError("Expected all tensors to be on the same device")
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        return result.as_subclass(torch.Tensor) if func is torch.Tensor.to else result
+
+
+@pytest.mark.parametrize("coin", range(8))
+def test_a_small_lm_on_another_device_is_judged_alike(coin: int) -> None:
+    p, q = (torch.rand(3, 8, generator=torch.Generator().manual_seed(seed)).softmax(-1) for seed in (1, 2))
+    noise = Noise(coin, "target")
+    verdicts = []
+    for rows in (q, q.as_subclass(Elsewhere)):
+        verdicts.append(verify_sampled(p, Draft((3, 5), "lm", 0, tuple(rows[:2])), noise, 0))
+    assert verdicts[0] == verdicts[1]
 
 
 def test_a_real_model_with_its_kv_cache_samples_exactly() -> None:

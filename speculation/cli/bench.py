@@ -192,7 +192,9 @@ def priors_command(files: tuple[Path, ...], max_tokens: int, ref: str) -> None:
 @FILES
 @click.option("--model", default="auto", show_default=True, help="Preset, Hugging Face id, folder or GGUF file.")
 @click.option("--small-lm", default="auto", show_default=True, help="The preset's own, none, or like --model.")
-@click.option("--dtype", default="auto", show_default=True, help="Of the target: float32, bfloat16, float16 or int8.")
+@click.option(
+    "--dtype", default="auto", show_default=True, help="Of the target: float32, bfloat16, float16, int8 or int4."
+)
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -257,7 +259,9 @@ def run_command(
 @click.option("--model", required=True, help="As of stet bench run; or random weights: random:7B, random:FOLDER.")
 @click.option("--small-lm", default="none", show_default=True, help="none, or like --model.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
-@click.option("--dtype", default="auto", show_default=True, help="Of the target: float32, bfloat16, float16 or int8.")
+@click.option(
+    "--dtype", default="auto", show_default=True, help="Of the target: float32, bfloat16, float16, int8 or int4."
+)
 @click.option("--limit", type=click.IntRange(1), default=6, show_default=True, help="Tasks, spread evenly.")
 @click.option(
     "--max-tokens",

@@ -16,7 +16,6 @@ from speculation.models import store
 from speculation.models.catalog import model_ids
 from speculation.serving import process, runtime
 
-N_CONTEXT = 8192
 AS_IT_SAYS = "do as it says"
 LIBRARIES = ("torch", "transformers")
 
@@ -36,16 +35,16 @@ def findings(model: str) -> Iterator[Finding]:
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     yield Finding("version", f"stet-lsp {version('stet-lsp')}, Python {platform.python_version()}, {libraries}")
     # Imported here: torch and transformers take seconds, and the first line need not wait for them.
-    from speculation.models.fit import fit_presets
+    from speculation.models.fit import auto_preset, fit_presets
+    from speculation.models.forms import choose_device
 
-    fits, recommended = fit_presets(models_dir(), n_context=N_CONTEXT)
+    fits, recommended = fit_presets(models_dir())
     free = f"{store.human_size(fits[0].free_bytes)} free on {fits[0].device}"
     if recommended:
-        yield Finding("memory", f"{free}; recommended: {recommended}")
+        yield Finding("memory", f"{free}; recommended: {recommended.choice}")
     else:
         yield Finding("memory", f"{free}, too little for any preset", "close other programs, or use a server by URL")
-    auto = "medium" if fits[0].device.startswith("cuda") else "small"
-    yield from _models(auto if model == "auto" else model)
+    yield from _models(auto_preset(choose_device("auto"), "auto", models_dir()) if model == "auto" else model)
     yield _engine()
     yield _database()
 

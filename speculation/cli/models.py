@@ -101,7 +101,7 @@ def _announce(plans: Sequence["Plan"]) -> None:
 @click.option("--context", type=click.IntRange(1), default=8192, show_default=True, help="Tokens of prompt and answer.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps.")
 @click.option(
-    "--dtype", default="auto", show_default=True, help="Of the target: auto, float32, bfloat16, float16 or int8."
+    "--dtype", default="auto", show_default=True, help="Of the target: auto, float32, bfloat16, float16, int8 or int4."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def fit(context: int, device: str, dtype: str, as_json: bool) -> None:
@@ -113,17 +113,19 @@ def fit(context: int, device: str, dtype: str, as_json: bool) -> None:
         models_dir(), device=device, dtype=dtype, n_context=context, n_held=_held_by_engine()
     )
     if as_json:
-        click.echo(json.dumps({"recommended": recommended, "presets": [asdict(e) for e in estimates]}, indent=2))
+        name = recommended.preset if recommended else None
+        click.echo(json.dumps({"recommended": name, "presets": [asdict(e) for e in estimates]}, indent=2))
         return
     for e in estimates:
-        mark = "*" if e.preset == recommended else " "
+        mark = "*" if e == recommended else " "
         click.echo(f"{mark} {e.preset:<8} {e.why}")
         click.echo(
             f"{'':11}{e.model} in {e.dtype}: weights {store.human_size(e.weights_bytes)}, "
             f"KV cache {store.human_size(e.kv_bytes)}; "
             + ("fetched" if e.fetched else f"to download: {store.human_size(e.download_bytes)}")
         )
-    click.echo(f"\nRecommended on {estimates[0].device}: {recommended or 'none; free some memory or use a server'}")
+    choice = recommended.choice if recommended else "none; free some memory or use a server"
+    click.echo(f"\nRecommended on {estimates[0].device}: {choice}")
 
 
 def _held_by_engine() -> int:

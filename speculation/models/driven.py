@@ -16,6 +16,8 @@ from speculation.errors import ModelError
 from speculation.models import packed
 from speculation.models.cached_lm import CachedLM
 from speculation.models.catalog import SHAPES
+from speculation.models.fit import auto_preset
+from speculation.models.forms import choose_device
 from speculation.models.loading import build_random, load_model, read_config, resolve
 from speculation.models.memory import config_of, weights_bytes
 from speculation.models.static import StaticLM
@@ -70,6 +72,8 @@ def load_for_times(ref: str, models_dir: Path, device: str, dtype: str) -> Any:
     """Real weights, or random ones for random:SIZE and random:FOLDER. Raises ModelError, ConfigError."""
     if ref.startswith(RANDOM):
         return build_random(_random_config(ref.removeprefix(RANDOM)), device, dtype)
+    if ref == "auto":
+        ref = auto_preset(choose_device(device), dtype, models_dir)
     return load_model(resolve(ref, models_dir), device, dtype)
 
 

@@ -1,12 +1,26 @@
 """Which device a setting stands for, and in which form weights are there. Knows no model and no folder."""
 
+from functools import cache
+from typing import NamedTuple
+
 import torch
 
 from speculation.errors import ConfigError
 from speculation.models import packed
+from speculation.models.packed import Packed, PackedFloat16, PackedInt8
+from speculation.models.quantized import Int4, Int8
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-PACKED = {pack_linear.form: pack_linear for pack_linear in (packed.PackedFloat16, packed.PackedInt8)}
+QUANTIZED = (Int8.form, Int4.form)
+"""Nearly other models, so nobody gets them who doesn't ask."""
+
+
+class Packing(NamedTuple):
+    """What linear layers become."""
+
+    layer: type[Packed]
+    head: type[Packed]
+    """The last, which gives the logits."""
 
 
 def choose_device(device: str) -> torch.device:
@@ -29,24 +43,69 @@ def choose_dtype(dtype: str, device: torch.device) -> str:
     """The form of the weights that a setting stands for on this device. Raises ConfigError.
 
     "auto" is bfloat16 where the device has instructions for it; else, on a CPU, float16, and float32 where that can't
-    be packed. On a CPU float16 is packed: plain float16 would be computed slowly. int8 is another model, nearly.
+    be packed. On a CPU float16 is packed: plain float16 would be computed slowly.
     """
-    if dtype not in ("auto", packed.PackedInt8.form, *DTYPES):
-        raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)} or int8, not {dtype!r}")
-    if dtype == packed.PackedInt8.form:
-        if not _can_pack(device):
-            raise ConfigError(f"dtype int8 needs an x86 CPU, not {device}; leave dtype at auto")
+    if dtype not in ("auto", *DTYPES, *QUANTIZED):
+        raise ConfigError(f"dtype must be auto, {', '.join(DTYPES)}, int8 or int4, not {dtype!r}")
+    if dtype in QUANTIZED:
+        if not has_kernels(dtype, device):
+            raise ConfigError(f"dtype {dtype} needs kernels that torch doesn't have for {device}; leave dtype at auto")
         return dtype
     if dtype == "auto" and _is_good_at_bfloat16(device):
         return "bfloat16"
     if dtype in ("auto", "float16") and _can_pack(device):
-        return packed.PackedFloat16.form
+        return PackedFloat16.form
     return "float32" if dtype == "auto" else dtype
 
 
 def choose_small_dtype(dtype: str, device: torch.device) -> str:
-    """The form of a small LM's weights: int8 on a CPU that can, else as choose_dtype. Raises ConfigError."""
-    return choose_dtype(packed.PackedInt8.form if _can_pack(device) else dtype, device)
+    """The form of a small LM's weights: int8 on a CPU that can and beside a quantized target, else as choose_dtype.
+
+    Raises ConfigError.
+    """
+    if _can_pack(device) or (dtype in QUANTIZED and has_kernels("int8", device)):
+        return "int8"
+    return choose_dtype("auto" if dtype in QUANTIZED else dtype, device)
+
+
+def has_kernels(form: str, device: torch.device) -> bool:
+    """Whether torch can compute with int8 or int4 weights on this device, and not too slowly.
+
+    A GPU is tried, for no table is complete. Of CPUs only x86 has kernels for int8, which logits are in both.
+    """
+    if device.type == "cpu":
+        return packed.is_supported()
+    kinds = packing(form, device)
+    assert kinds is not None
+    return _works(kinds, computed_in(form, device), device)
+
+
+def packing(form: str, device: torch.device) -> Packing | None:
+    """What linear layers become in this form; None where they stay as they are."""
+    int8: type[Packed] = PackedInt8 if _can_pack(device) else Int8
+    return {
+        PackedFloat16.form: Packing(PackedFloat16, PackedFloat16),
+        "int8": Packing(int8, int8),
+        "int4": Packing(Int4, int8),  # logits suffer most from coarse weights
+    }.get(form)
+
+
+def computed_in(form: str, device: torch.device) -> torch.dtype:
+    """The dtype of activations and KV caches where weights have this form."""
+    if form in DTYPES:
+        return DTYPES[form]
+    if device.type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if _is_good_at_bfloat16(device) else torch.float16
+
+
+@cache
+def _works(kinds: Packing, dtype: torch.dtype, device: torch.device) -> bool:
+    weight = torch.ones(64, 128, dtype=dtype, device=device)
+    try:
+        return all(bool(kind(weight, None)(weight[:1]).isfinite().all()) for kind in kinds)
+    except RuntimeError:  # an operator that is missing is one as well
+        return False
 
 
 def _can_pack(device: torch.device) -> bool:

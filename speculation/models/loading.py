@@ -19,8 +19,16 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from speculation.errors import ModelError, is_out_of_memory
 from speculation.models import fused, packed, store
 from speculation.models.convert import convert, quiet
-from speculation.models.forms import DTYPES, PACKED, choose_device, choose_dtype, choose_small_dtype
+from speculation.models.forms import (
+    Packing,
+    choose_device,
+    choose_dtype,
+    choose_small_dtype,
+    computed_in,
+    packing,
+)
 from speculation.models.memory import free_bytes, weights_bytes
+from speculation.models.packed import CPU
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +40,8 @@ N_RELATIVE = 1 << 15
 def resolve(ref: str, models_dir: Path) -> Path:
     """The folder that load_model and load_tokenizer take. Raises ModelError for what is unknown or not fetched.
 
-    "auto" is "medium" with a GPU and "small" without. A .gguf file is converted once, which takes a minute.
+    A .gguf file is converted once, which takes a minute.
     """
-    if ref == "auto":
-        ref = "medium" if torch.cuda.is_available() else "small"
     path = store.find(ref, models_dir)
     return path if path.is_dir() else _converted(path, models_dir)
 
@@ -75,7 +81,7 @@ def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
 
 
 def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
-    """Like load_model, but int8 on a CPU that can: what a small LM writes is checked, so it need not be exact."""
+    """Like load_model, but int8 where choose_small_dtype has it: what a small LM writes is checked, not exact."""
     place = choose_device(device)
     return _load(folder, place, choose_small_dtype(dtype, place))
 
@@ -85,29 +91,34 @@ def _load(folder: Path, device: torch.device, form: str) -> Any:
     kind: Any = AutoModelForCausalLM
     if config.is_encoder_decoder:
         kind = AutoModelForSeq2SeqLM
-        form = "float32" if form in PACKED else form  # T5's layers look into the weights of others
+        form = str(computed_in(form, device)).removeprefix("torch.")  # T5's layers look into the weights of others
+    kinds = packing(form, device)
     with quiet(), _clear_errors(folder, _Need(config, form, free_bytes(device))):
         model: Any = kind.from_pretrained(
             folder,
-            dtype=DTYPES.get(form, "auto"),  # what is packed afterwards is read as it is
-            device_map=_device_map(folder, device),
+            dtype=_dtype_before(kinds, form, device) or "auto",
+            device_map={"": CPU} if kinds else _device_map(folder, device),  # a GPU may have no room for what is packed
             attn_implementation="sdpa",
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
         )
-        return _finished(model, form)
+        return _finished(model, kinds, device)
 
 
 def build_random(config: Any, device: str = "auto", dtype: str = "auto") -> Any:
     """A causal LM with random weights, as load_model would give it: for its times. Raises ModelError, ConfigError."""
     place = choose_device(device)
     form = choose_dtype(dtype, place)
+    kinds = packing(form, place)
     with quiet(), _clear_errors(Path("a random model"), _Need(config, form, free_bytes(place))), place:
         model = AutoModelForCausalLM.from_config(
-            config, dtype=DTYPES.get(form, config.dtype), attn_implementation="sdpa", trust_remote_code=False
+            config,
+            dtype=_dtype_before(kinds, form, place) or config.dtype,
+            attn_implementation="sdpa",
+            trust_remote_code=False,
         )
-        return _finished(model, form)
+        return _finished(model, kinds, place)
 
 
 def read_config(folder: Path) -> Any:
@@ -116,10 +127,15 @@ def read_config(folder: Path) -> Any:
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
-def _finished(model: Any, form: str) -> Any:
+def _dtype_before(kinds: Packing | None, form: str, device: torch.device) -> torch.dtype | None:
+    """Of the weights as they are read; None: as in the file, for those that a CPU packs."""
+    return None if kinds and device.type == "cpu" else computed_in(form, device)
+
+
+def _finished(model: Any, kinds: Packing | None, device: torch.device) -> Any:
     model.eval().requires_grad_(False)
-    if form in PACKED:
-        packed.pack(model, PACKED[form])
+    if kinds:
+        packed.pack(model, kinds.layer, kinds.head, device)
     # Over several devices hooks of layers move what these take; on mps older torchs have no heads that share keys.
     elif len({weight.device for weight in model.parameters()}) == 1 and model.device.type != "mps":
         fused.fuse(model)

@@ -11,7 +11,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from speculation.models.cached_lm import kv_bytes_per_token
-from speculation.models.forms import DTYPES, PACKED
+from speculation.models.forms import DTYPES, packing
+from speculation.models.packed import CPU
 
 PROCESS_BYTES = {"cpu": 600_000_000, "cuda": 700_000_000}
 """Python with torch and transformers in it; on a GPU CUDA's context and its kernels."""
@@ -31,29 +32,32 @@ def config_of(shape: dict[str, Any]) -> Any:
 def weights_bytes(config: Any, form: str) -> int:
     """Bytes of all weights in this form ("bfloat16", "int8", ...).
 
-    The model is built without its numbers, so that any architecture counts right.
+    The model is built without its numbers, so that any architecture counts right. Packed forms are counted as a CPU
+    has them; on a GPU norms and biases take half.
     """
     with torch.device("meta"):
         kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        model: nn.Module = kind.from_config(config)
-    if form not in PACKED:
+        model: Any = kind.from_config(config)
+    kinds = packing(form, CPU)
+    if not kinds:
         return sum(weight.numel() for weight in model.parameters()) * DTYPES[form].itemsize
     # As packed.pack does it: linear layers in the form, tied ones too; embeddings as in the file; the rest float32.
-    total = 0
+    head = model.get_output_embeddings()
+    total = 0.0
     for module in model.modules():
         own = sum(weight.numel() for weight in module.parameters(recurse=False))
         if isinstance(module, nn.Linear):
+            kind = kinds.head if module is head else kinds.layer
             n_weights = module.weight.numel()
-            total += n_weights * PACKED[form].itemsize + (own - n_weights) * 4
+            total += n_weights * kind.itemsize + (own - n_weights) * 4
         else:
             total += own * (config.dtype.itemsize if isinstance(module, nn.Embedding) else 4)
-    return total
+    return int(total)
 
 
-def kv_bytes(config: Any, form: str, n_context: int, budget_bytes: int) -> int:
+def kv_bytes(config: Any, dtype: torch.dtype, n_context: int, budget_bytes: int) -> int:
     """Bytes of KV caches: in time they fill their budget; a single context that needs more gets it."""
-    n_bytes_a_number = 4 if form in PACKED else DTYPES[form].itemsize
-    return max(budget_bytes, n_context * kv_bytes_per_token(config, n_bytes_a_number))
+    return max(budget_bytes, n_context * kv_bytes_per_token(config, dtype.itemsize))
 
 
 def other_bytes(config: Any, device: torch.device) -> int:
@@ -70,6 +74,12 @@ def free_bytes(device: torch.device) -> int:
         return int(psutil.virtual_memory().available)
     indices = range(torch.cuda.device_count()) if device.index is None else (device.index,)
     return sum(torch.cuda.mem_get_info(index)[0] for index in indices)
+
+
+def total_bytes(device: torch.device) -> int:
+    """Memory of the GPU, or of all of them when none is named, whoever uses it now."""
+    indices = range(torch.cuda.device_count()) if device.index is None else (device.index,)
+    return sum(torch.cuda.get_device_properties(index).total_memory for index in indices)
 
 
 def process_bytes(pid: int) -> int:

@@ -7,6 +7,7 @@ Activations, norms and the KV cache stay float32. Knows modules; no folders, dev
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 from speculation.errors import ModelError
 from speculation.models.fused import FusedLayer, MakeLinear, joined, places
 
+CPU = torch.device("cpu")
 FLOAT16_MAX = 65504.0
 INT7_MAX = 63
 """Weights take 7 bits: two products of an 8-bit activation and an 8-bit weight overflow the 16 bits in which a CPU
@@ -26,7 +28,16 @@ TINY = 1e-12
 """The least scale: a row or a token of nothing but zeros stays zero."""
 
 
-class PackedFloat16(nn.Module):
+class Packed(nn.Module):
+    """A linear layer whose weights aren't plain numbers: [..., n_in] to [..., n_out]."""
+
+    form: str
+    """What users call it."""
+    itemsize: float
+    """Bytes of a weight."""
+
+
+class PackedFloat16(Packed):
     """A linear layer with float16 weights, float32 activations and sums: [..., n_in] to [..., n_out].
 
     Weights below 6e-8 become zero. Raises ModelError for weights that float16 can't hold.
@@ -47,7 +58,7 @@ class PackedFloat16(nn.Module):
         return torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
 
 
-class PackedInt8(nn.Module):
+class PackedInt8(Packed):
     """A linear layer with int8 weights per output channel and int8 activations per token: [..., n_in] to [..., n_out].
 
     Close, not exact: for a small LM, whose words the target checks, or for who wants an int8 model's own words. What
@@ -99,28 +110,34 @@ def is_supported() -> bool:
     return torch.backends.quantized.engine in ("fbgemm", "x86")
 
 
-def pack(model: nn.Module, pack_linear: MakeLinear) -> None:
-    """Replace the linear layers and embeddings of a model on the CPU; the rest becomes float32.
+def pack(model: Any, make: MakeLinear, make_head: MakeLinear | None = None, device: torch.device = CPU) -> None:
+    """Replace the linear layers of a model on the CPU, and bring all of it to the device.
 
-    As many at once as there are threads. A layer that is tied to the embedding gets a packed copy. Raises ModelError.
+    make_head: of the layer that gives the logits, if it is another. A layer that is tied to the embedding gets a packed
+    copy. On a CPU embeddings keep their dtype and the rest becomes float32. Raises ModelError.
     """
+    is_cpu = device.type == "cpu"
+    head = model.get_output_embeddings()
     replace: dict[type, Callable[..., nn.Module]] = {
-        Qwen2DecoderLayer: lambda layer: FusedLayer(layer, pack_linear),
-        nn.Linear: lambda linear: joined(pack_linear, linear),
-        nn.Embedding: SlimEmbedding,
+        Qwen2DecoderLayer: lambda layer: FusedLayer(layer, make),
+        nn.Linear: lambda linear: joined(make_head if make_head and linear is head else make, linear),
     }
+    if is_cpu:
+        replace[nn.Embedding] = SlimEmbedding
 
     def replace_one(place: tuple[nn.Module, str]) -> None:
         parent, name = place
-        child = getattr(parent, name)
+        child = getattr(parent, name).to(device)
         setattr(parent, name, replace[type(child)](child))
 
-    # FBGEMM packs in one thread, about 20 ns a weight, and lets others run meanwhile.
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    # FBGEMM packs in one thread, about 20 ns a weight, and lets others run meanwhile. A GPU has memory for one layer.
+    with ThreadPoolExecutor(torch.get_num_threads() if is_cpu else 1) as pool:
         list(pool.map(replace_one, places(model, replace)))
-    model.float()
+    if is_cpu:
+        model.float()
+    model.to(device)
 
 
 def form(model: nn.Module) -> str | None:
-    """How the weights are packed, or None where they aren't."""
-    return next((m.form for m in model.modules() if isinstance(m, PackedFloat16 | PackedInt8)), None)
+    """How the weights are packed, or None where they aren't; of all layers but the last, if that is another."""
+    return next((module.form for module in model.modules() if isinstance(module, Packed)), None)

@@ -11,6 +11,7 @@ from math import frexp
 import torch
 
 from speculation.models.cached_lm import CachedLM
+from speculation.models.forms import QUANTIZED
 
 NEAR_TIE_STEPS = {torch.bfloat16: 4, torch.float16: 16, torch.float32: 64}
 """By dtype of the logits: a margin of so many steps between neighbouring numbers is a near-tie.
@@ -18,9 +19,9 @@ NEAR_TIE_STEPS = {torch.bfloat16: 4, torch.float16: 16, torch.float32: 64}
 About twice what rounding was measured to do to the margin of the first two choices (docs/experiments.md); float16 is a
 guess between the others. Where weights are packed, logits are float32.
 """
-NEAR_TIE_STEPS_INT8 = 1 << 19
-"""Of float32, twice bfloat16's: an activation that attention's rounding pushes over the edge of an int8 step moves all
-that comes after it."""
+NEAR_TIE_STEPS_QUANTIZED = 8
+"""Of bfloat16, whatever the logits are: an activation that attention's rounding pushes over the edge of an int8 step
+moves all that comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Flip:
     margin: float
     """By how many logits the choice is ahead of the token."""
     step: float
-    """Distance of neighbouring numbers of the dtype at the size of the choice's logit."""
+    """Distance of neighbouring numbers of the logits' dtype, or of bfloat16, at the size of the choice's logit."""
     n_steps_near: int
     """Up to how many steps it is a near-tie."""
 
@@ -60,9 +61,10 @@ def rescore(
         if choice != token:
             best = float(logits[choice])
             margin = best - float(logits[token])
-            step = step_at(best, logits.dtype)
-            n_steps_near = NEAR_TIE_STEPS_INT8 if lm.dtype == "int8" else NEAR_TIE_STEPS[logits.dtype]
-            flips.append(Flip(position, token, choice, margin, step, n_steps_near))
+            dtype, n_steps_near = logits.dtype, NEAR_TIE_STEPS[logits.dtype]
+            if lm.dtype in QUANTIZED:
+                dtype, n_steps_near = torch.bfloat16, NEAR_TIE_STEPS_QUANTIZED
+            flips.append(Flip(position, token, choice, margin, step_at(best, dtype), n_steps_near))
         prefix.append(token)
         on_token(position + 1)
     return flips

@@ -19,6 +19,7 @@ from speculation.errors import FetchError, ModelError
 from speculation.models.catalog import is_model_id
 
 MANIFEST = "stet.json"
+INDEX = "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -137,13 +138,22 @@ def checked(path: Path) -> Path:
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with safetensors files, by their headers and lengths; None where nothing is."""
+    """What is wrong with safetensors files, by their index, headers and lengths; None where nothing is."""
+    if missing := sorted(name for name in _shards(path) if not (path / name).is_file()):
+        return f"{path} lacks {', '.join(missing)}"
     for file in sorted(path.glob("*.safetensors")):
         try:
             safe_open(file, "np")
         except (SafetensorError, OSError) as error:
             return f"{file} is damaged or cut short: {error}"
     return None
+
+
+def _shards(folder: Path) -> set[str]:
+    """The files that the index of a model in several of them names."""
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        return set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+    return set()
 
 
 def remove(model_id: str, models_dir: Path) -> int:

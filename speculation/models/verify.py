@@ -162,7 +162,7 @@ def verify_sampled(p: torch.Tensor, draft: Draft, noise: Noise, position: int) -
         elif coins[i] >= ratios[i]:
             q = draft.q[i]
             assert isinstance(q, torch.Tensor)
-            rest = p[i].clone()
+            q, rest = q.to(p.device), p[i].clone()
             n_common = min(len(rest), len(q))  # models of one family pad the same vocabulary differently
             rest[:n_common] = (rest[:n_common] - q[:n_common]).clamp_min(0.0)
             # Where p and q agree but for rounding nothing is left: then p itself is the answer.
@@ -176,6 +176,7 @@ def _ratios(p: torch.Tensor, draft: Draft) -> dict[int, float]:
     if not q:
         return {}
     token_ids = [draft.token_ids[i] for i in q]
-    q_x = torch.stack([row[token] for row, token in zip(q.values(), token_ids, strict=True)])
+    # A small LM may be on another device.
+    q_x = torch.stack([row[token] for row, token in zip(q.values(), token_ids, strict=True)]).to(p.device)
     ratios: list[float] = (p[list(q), token_ids] / q_x).tolist()
     return dict(zip(q, ratios, strict=True))

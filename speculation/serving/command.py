@@ -43,9 +43,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--dtype",
-            type=click.Choice(["auto", "float32", "bfloat16", "float16", "int8"]),
+            type=click.Choice(["auto", "float32", "bfloat16", "float16", "int8", "int4"]),
             default=DEFAULTS.dtype,
-            help="Of the target; int8: faster on a CPU, other words now and then. A small LM on a CPU is int8.",
+            help="Of the target; int8 and int4: less memory, other words now and then. A small LM on a CPU is int8.",
         ),
         click.option(
             "--passes",
@@ -54,6 +54,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="static: of a few fixed lengths, captured on a GPU. same: all of one, exact to the last bit.",
         ),
         click.option("--device", default=DEFAULTS.device, help='"auto", "cpu", "cuda", "mps", ...'),
+        click.option("--small-device", default=DEFAULTS.small_device, help='Of the small LM; "auto": as --device.'),
         click.option("--small-lm", default=DEFAULTS.small_lm, help='A model, "auto" (the preset\'s) or "none".'),
         click.option("--model", default=DEFAULTS.model, help="A preset, a Hugging Face id, a folder or a GGUF file."),
         click.option(
@@ -79,6 +80,7 @@ def config_of(options: dict[str, Any]) -> EngineConfig:
         model=absolute(options["model"]),
         small_lm=absolute(options["small_lm"]),
         device=options["device"],
+        small_device=options["small_device"],
         dtype=options["dtype"],
         models_dir=options["models_dir"],
         database=None if options["database"] == "none" else Path(options["database"]),

@@ -223,6 +223,7 @@ def _arguments(config: EngineConfig, idle_exit_s: float, tcp_port: int | None) -
         "--model": absolute(config.model),
         "--small-lm": absolute(config.small_lm),
         "--device": config.device,
+        "--small-device": config.small_device,
         "--dtype": config.dtype,
         "--models-dir": config.models_dir.absolute(),
         "--database": config.database.absolute() if config.database else "none",

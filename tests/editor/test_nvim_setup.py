@@ -26,11 +26,12 @@ FITS = {
             "fetched": fetched,
             "download_bytes": size,
             "why": why,
+            "with_dtype": dtype,
         }
-        for name, fits, fetched, size, why in (
-            ("tiny", True, True, 0, "fits: takes 1.5 GB, 12 GB are free"),
-            ("small", True, False, 1_600_000_000, "fits: takes 4 GB, 12 GB are free"),
-            ("large", False, False, 66_000_000_000, "does not fit: takes 70 GB, 12 GB are free"),
+        for name, fits, fetched, size, why, dtype in (
+            ("tiny", True, True, 0, "fits with dtype int8: takes 1.5 GB, 12 GB are free", "int8"),
+            ("small", True, False, 1_600_000_000, "fits: takes 4 GB, 12 GB are free", "auto"),
+            ("large", False, False, 66_000_000_000, "does not fit: takes 70 GB, 12 GB are free", "auto"),
         )
     ],
 }
@@ -91,7 +92,7 @@ def editor(shared_editor: Editor, stand_in: StandIn) -> Iterator[Editor]:
         local notify = client.notify
         client.notify = function(self, method, params)
           if method == 'workspace/didChangeConfiguration' then
-            Told = params.settings.stet.model
+            Told, ToldDtype = params.settings.stet.model, params.settings.stet.dtype
             return true
           end
           return notify(self, method, params)
@@ -99,6 +100,7 @@ def editor(shared_editor: Editor, stand_in: StandIn) -> Iterator[Editor]:
         """
     )
     yield editor
+    editor.lua("vim.lsp.config('stet', { init_options = { dtype = 'auto' } })")
     editor.lua(USE, program("stet", "pip install -e ."))
 
 
@@ -112,7 +114,7 @@ def test_each_model_is_shown_with_what_it_takes(editor: Editor) -> None:
     editor.type(":StetSetup<CR>")
     wait_for(lambda: editor.lua("return Lines ~= nil"), "the list")
     assert editor.lua("return Lines") == [
-        "tiny: Qwen/tiny, is here, fits: takes 1.5 GB, 12 GB are free",
+        "tiny: Qwen/tiny, is here, fits with dtype int8: takes 1.5 GB, 12 GB are free",
         "small: Qwen/small, 1.6 GB to fetch, fits: takes 4 GB, 12 GB are free (recommended)",
         "large: Qwen/large, 66.0 GB to fetch, does not fit: takes 70 GB, 12 GB are free",
         "weights of my own, without a network",
@@ -138,7 +140,7 @@ def test_a_model_is_fetched_in_a_terminal_once_the_user_agrees(editor: Editor, s
 def test_a_model_that_is_here_is_used_at_once(editor: Editor, stand_in: StandIn) -> None:
     choose(editor, 1)
     editor.wait_for_message("using tiny")
-    assert editor.lua("return Told") == "tiny"
+    assert editor.lua("return { Told, ToldDtype }") == ["tiny", "int8"]
     assert stand_in.calls() == ["models fit --json"]
 
 

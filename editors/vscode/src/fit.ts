@@ -1,5 +1,7 @@
 /** What `stet models fit` and `stet models fetch` say, read and put into words. Knows no editor. */
 
+const QUANTIZED = new Set(['int8', 'int4']);
+
 /** A preset, and what it takes on this machine. Only the first four are known without `stet models fit`. */
 export interface Fit {
   preset: string;
@@ -7,6 +9,8 @@ export interface Fit {
   small_lm: string | null;
   fetched: boolean;
   device?: string;
+  /** What stet.dtype must be for it to take what it says. */
+  with_dtype?: string;
   fits?: boolean;
   download_bytes?: number;
   why?: string;
@@ -41,6 +45,13 @@ export function itemOf(fit: Fit): { label: string; description: string; detail: 
       .join('; '),
     detail: fit.device ? `${models}, on ${fit.device}` : models,
   };
+}
+
+/** What the setting stet.dtype must become for this preset; undefined: it stays as it is. */
+export function dtypeFor(fit: Fit | undefined, now: string): string | undefined {
+  const wanted = fit?.with_dtype ?? now;
+  // A dtype that the user has set stays where the preset fits as it is.
+  return wanted !== now && (QUANTIZED.has(wanted) || QUANTIZED.has(now)) ? wanted : undefined;
 }
 
 /** Whether `stet models fetch` has only stopped because nobody was there to be asked. */

@@ -3,13 +3,14 @@
 import { isAbsolute } from 'node:path';
 import * as vscode from 'vscode';
 import type { Program } from './find';
-import { type Fit, isPlanned, itemOf, parseFits, planOf } from './fit';
+import { dtypeFor, type Fit, isPlanned, itemOf, parseFits, planOf } from './fit';
 import { agreed, outcomeOf, runInTerminal } from './run';
 import type { Server } from './server';
 
 interface Choice extends vscode.QuickPickItem {
   /** What the setting stet.model is to be; undefined: ask for it. */
   ref?: () => Thenable<string | undefined>;
+  fit?: Fit;
 }
 
 /** Choose, set stet.model, and fetch what isn't there yet. */
@@ -20,7 +21,7 @@ export async function chooseModel(server: Server): Promise<void> {
   }
   const presets = await busy('looking at this machine’s memory', () => fitsOf(program));
   const choices: Choice[] = [
-    ...presets.map((fit) => ({ ...itemOf(fit), ref: () => Promise.resolve(fit.preset) })),
+    ...presets.map((fit) => ({ ...itemOf(fit), fit, ref: () => Promise.resolve(fit.preset) })),
     { label: '', kind: vscode.QuickPickItemKind.Separator },
     {
       label: 'A folder or .gguf file on this machine…',
@@ -32,8 +33,13 @@ export async function chooseModel(server: Server): Promise<void> {
   const choice = await vscode.window.showQuickPick(choices, { title: 'Stet: which model is to write?' });
   const ref = await choice?.ref?.();
   if (ref && (await isThere(program, ref))) {
-    await vscode.workspace.getConfiguration('stet').update('model', ref, vscode.ConfigurationTarget.Global);
-    void vscode.window.showInformationMessage(`Stet: the model is ${ref}.`);
+    const configuration = vscode.workspace.getConfiguration('stet');
+    const dtype = dtypeFor(choice?.fit, configuration.get('dtype', 'auto'));
+    if (dtype) {
+      await configuration.update('dtype', dtype, vscode.ConfigurationTarget.Global);
+    }
+    await configuration.update('model', ref, vscode.ConfigurationTarget.Global);
+    void vscode.window.showInformationMessage(`Stet: the model is ${ref}${dtype ? `, with dtype ${dtype}` : ''}.`);
   }
 }
 

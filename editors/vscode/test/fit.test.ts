@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPlanned, itemOf, parseFits, planOf } from '../src/fit';
+import { dtypeFor, isPlanned, itemOf, parseFits, planOf } from '../src/fit';
 
 const TINY = { preset: 'tiny', model: 'Q/Tiny', small_lm: null, fetched: false, device: 'cpu' };
 const ESTIMATED = { ...TINY, fits: false, download_bytes: 491_400_064, why: 'does not fit' };
@@ -20,6 +20,16 @@ test('a server that estimates nothing has presets all the same', () => {
   const [fit] = parseFits(JSON.stringify({ presets: [listed] })) ?? [];
   assert(fit);
   assert.deepEqual(itemOf(fit), { label: 'small', description: 'fetched', detail: 'Q/Small with Q/Tiny' });
+});
+
+test('a preset that only fits in fewer bits brings its dtype along, and one that fits takes it back', () => {
+  const fit = (with_dtype: string) => ({ ...TINY, isRecommended: false, with_dtype });
+  assert.equal(dtypeFor(fit('int4'), 'auto'), 'int4');
+  assert.equal(dtypeFor(fit('int8'), 'float32'), 'int8');
+  assert.equal(dtypeFor(fit('auto'), 'int4'), 'auto');
+  for (const stays of [fit('auto'), fit('bfloat16'), { ...TINY, isRecommended: false }, undefined]) {
+    assert.equal(dtypeFor(stays, 'bfloat16'), undefined);
+  }
 });
 
 test('what is no report is told apart', () => {

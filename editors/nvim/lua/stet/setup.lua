@@ -11,6 +11,7 @@ local M = {}
 ---@field fetched boolean
 ---@field download_bytes integer
 ---@field why string
+---@field with_dtype? string what the setting dtype must be for it to take what it says
 
 ---@param bytes integer
 ---@return string
@@ -27,28 +28,45 @@ local function line_of(fit, recommended)
   return ('%s: %s, %s, %s%s'):format(fit.preset, fit.model, fetch, fit.why, mark)
 end
 
+local QUANTIZED = { int8 = true, int4 = true }
+
+--- What the setting dtype must become for this preset; nil: it stays as it is.
+---@param fit stet.Fit
+---@return string?
+local function dtype_for(fit)
+  local settings = vim.lsp.config.stet.init_options
+  local now = settings and settings.dtype or 'auto'
+  local wanted = fit.with_dtype or now
+  -- A dtype that the user has set stays where the preset fits as it is.
+  return wanted ~= now and (QUANTIZED[wanted] or QUANTIZED[now]) and wanted or nil
+end
+
 --- Have all servers use a model, and those to come.
 ---@param model string
-local function use(model)
-  vim.lsp.config('stet', { init_options = { model = model } })
-  local settings = vim.lsp.config.stet.init_options
+---@param dtype? string nil: as it is set
+local function use(model, dtype)
+  local settings = { model = model, dtype = dtype }
+  vim.lsp.config('stet', { init_options = settings })
+  local to_keep = vim.inspect({ init_options = settings }, { newline = ' ', indent = '' })
+  settings = vim.lsp.config.stet.init_options
   for _, client in ipairs(vim.lsp.get_clients({ name = 'stet' })) do
     client:notify('workspace/didChangeConfiguration', { settings = { stet = settings } })
   end
-  say.info(("using %s. To keep it: vim.lsp.config('stet', { init_options = { model = '%s' } })"):format(model, model))
+  say.info(("using %s. To keep it: vim.lsp.config('stet', %s)"):format(model, to_keep))
 end
 
 --- Fetch in a terminal: the program says what, how large and from where, and asks before it does.
 ---@param path string of the program
 ---@param model string
-local function fetch(path, model)
+---@param dtype? string
+local function fetch(path, model, dtype)
   vim.cmd('botright 12new')
   vim.fn.jobstart({ path, 'models', 'fetch', model }, {
     term = true,
     env = vim.lsp.config.stet.cmd_env,
     on_exit = function(_, code)
       if code == 0 then
-        use(model)
+        use(model, dtype)
       else
         say.warn(model .. ' was not fetched (:StetSetup goes on where it stopped)')
       end
@@ -83,9 +101,9 @@ local function choose(path, answer)
     if choice == 'path' then
       ask_path()
     elseif choice and choice.fetched then
-      use(choice.preset)
+      use(choice.preset, dtype_for(choice))
     elseif choice then
-      fetch(path, choice.preset)
+      fetch(path, choice.preset, dtype_for(choice))
     end
   end)
 end
