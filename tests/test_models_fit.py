@@ -120,7 +120,8 @@ def test_a_budget_is_filled_in_time_and_one_long_context_may_exceed_it() -> None
     [
         ("cpu", 1.0, None, None),
         ("cpu", 4.0, "tiny", "auto"),
-        ("cpu", 5.2, "small", "int4"),
+        ("cpu", 5.2, "tiny", "auto"),
+        ("cpu", 5.7, "small", "int8"),
         ("cpu", 8.0, "small", "auto"),
         ("cpu", 500.0, "small", "auto"),
         ("cuda", 1.0, None, None),

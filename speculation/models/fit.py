@@ -26,6 +26,8 @@ from speculation.models.memory import config_of, free_bytes, kv_bytes, other_byt
 DEFAULT = {"cpu": "small", "cuda": "medium"}
 """A CPU reads a 7B's weights once a pass, seconds each: larger presets fit many laptops, and suit none. On a GPU a
 larger one is worth its download only as it is; up to this one it is better to have the larger model in fewer bits."""
+SLOW = ("int4", "cpu")
+"""Several times slower than int8, and little smaller beside the rest that a process takes."""
 N_CONTEXT = 8192
 """Tokens of prompt and answer that a preset is chosen for."""
 TOKENIZER_BYTES = 12_000_000
@@ -67,8 +69,8 @@ def fit_presets(
 ) -> tuple[list[Fit], Fit | None]:
     """Every preset, smallest first, and the recommended one; None when none fits.
 
-    With dtype "auto" a preset that doesn't fit as it is is tried in int8 and int4. n_held: RAM that will be free
-    besides, because who holds it leaves first. Raises ConfigError.
+    With dtype "auto" a preset that doesn't fit as it is is tried in int8, and on a GPU in int4. n_held: RAM that will
+    be free besides, because who holds it leaves first. Raises ConfigError.
     """
     place = choose_device(device)
     free = free_bytes(place) + (0 if place.type == "cuda" else n_held)
@@ -76,7 +78,7 @@ def fit_presets(
     for preset in PRESETS.values():
         size = asked = _size(preset, dtype, place, n_context, models_dir)
         if dtype == "auto" and asked.total > free:
-            forms = (form for form in QUANTIZED if has_kernels(form, place))
+            forms = (form for form in QUANTIZED if has_kernels(form, place) and (form, place.type) != SLOW)
             others = (_size(preset, form, place, n_context, models_dir) for form in forms)
             size = next((other for other in others if other.total <= free), asked)
         missing = [name for name in model_ids(preset.name) if not store.is_ready(store.folder_of(name, models_dir))]
