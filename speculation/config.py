@@ -32,7 +32,7 @@ PRESETS = {
             "medium",
             "Qwen/Qwen2.5-Coder-7B-Instruct",
             "Qwen/Qwen2.5-Coder-0.5B-Instruct",
-            "GPUs from 20 GB (GPU default), from 10 GB in int4 or int8",
+            "GPUs from 20 GB (GPU default); 12 GB in int8, 10 GB in int4",
         ),
         Preset(
             "large", "Qwen/Qwen2.5-Coder-32B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct", "48-80 GB, or several GPUs"

@@ -23,6 +23,7 @@ from speculation.models.cached_lm import CachedLM
 from speculation.models.fit import auto_preset
 from speculation.models.forms import choose_device
 from speculation.models.loading import context_length, load_model, load_small_lm, machine_name, resolve
+from speculation.models.memory import held_gpu_bytes
 from speculation.models.seq2seq import following
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.static import StaticLM
@@ -39,6 +40,7 @@ class Engine:
     """A target, its small LM, and what is known of both. Not thread-safe: one thread opens, uses and closes it."""
 
     def __init__(self, config: EngineConfig) -> None:
+        choose_device(_small_device(config))  # a wrong one is said before the target is loaded
         target_ref, small_ref = _models_of(config)
         folder = resolve(target_ref, config.models_dir)
         self._config = config
@@ -61,6 +63,7 @@ class Engine:
         for lm in (self.target, self.small):
             if isinstance(lm, StaticLM) and lm.captures:
                 lm.warm_up()
+        self.info = replace(self.info, gpu_bytes=held_gpu_bytes())
 
     @classmethod
     def open(cls, config: EngineConfig) -> "Engine":
@@ -281,8 +284,7 @@ class Engine:
     def _open_small(self, ref: str) -> CachedLM:
         config = self._config
         folder = resolve(ref, config.models_dir)
-        device = config.device if config.small_device == "auto" else config.small_device
-        model = load_small_lm(folder, device, config.dtype)
+        model = load_small_lm(folder, _small_device(config), config.dtype)
         small = following(model, config.small_kv_budget_bytes, config.passes)
         other = "vocabulary" if Tokenizer(folder).vocabulary != self._tokenizer.vocabulary else "architecture"
         if other == "vocabulary" or small.has_encoder != self.target.has_encoder:
@@ -319,6 +321,10 @@ def _models_of(config: EngineConfig) -> tuple[str, str | None]:
     elif small in PRESETS:
         small = PRESETS[small].target
     return (preset.target if preset else name), (None if small == "none" else small)
+
+
+def _small_device(config: EngineConfig) -> str:
+    return config.device if config.small_device == "auto" else config.small_device
 
 
 def _is_copied(step: Step) -> list[bool]:

@@ -135,6 +135,8 @@ class EngineInfo:
     device: str
     dtype: str
     context_len: int
+    gpu_bytes: int = 0
+    """GPU memory that it held once it was open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tiny_engine import CODE, MESSAGES, Steady, answer, config, decoded, stats_o
 
 from speculation.acceptance import Store
 from speculation.engine import Engine
-from speculation.errors import ModelError
+from speculation.errors import ConfigError, ModelError
 from speculation.models.loading import load_small_lm
 
 pytestmark = pytest.mark.torch
@@ -143,6 +143,14 @@ def test_the_small_lm_may_have_a_device_of_its_own(
     monkeypatch.setattr("speculation.engine.load_small_lm", spied)
     with closing(Engine.open(replace(config(folder, folder), small_device=small_device))):
         assert asked == [wanted]
+
+
+def test_a_device_that_is_none_is_said_before_the_target_is_loaded(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speculation.engine.load_model", lambda *_: pytest.fail("loaded"))
+    with pytest.raises(ConfigError, match="device 'bogus' can't be used"):
+        Engine.open(replace(config(folder, folder), small_device="bogus"))
 
 
 def test_info_says_what_is_loaded(engine: Engine, folder: str, small_folder: str) -> None:

@@ -204,7 +204,35 @@ def test_what_the_running_engine_holds_counts_as_free(monkeypatch: pytest.Monkey
     monkeypatch.setattr(memory, "process_bytes", lambda pid: 3 * GB if pid == 12345 else 0)
     assert fitted()["presets"][0]["free_bytes"] == 11 * GB
     machine(monkeypatch, 8.0, "cuda")
-    assert fitted()["presets"][0]["free_bytes"] == 8 * GB  # RAM is no GPU memory
+    monkeypatch.setattr(forms, "choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("speculation.serving.process.health", lambda endpoint: SimpleNamespace(gpu_bytes=12 * GB))
+    assert fitted()["presets"][0]["free_bytes"] == 20 * GB  # RAM is no GPU memory
+    assert fitted()["presets"][2]["with_dtype"] == "auto"
+
+
+def test_packed_weights_have_the_memory_of_one_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, 0.0, "cuda")
+    for name in ("free_bytes", "total_bytes"):
+        monkeypatch.setattr(fit, name, lambda place: (8 if place.index is not None else 16) * GB)
+    said = fitted()
+    assert (said["recommended"], said["presets"][2]["fits"], said["presets"][2]["with_dtype"]) == (
+        "small",
+        False,
+        "auto",
+    )
+    assert fit.auto_preset(torch.device("cuda"), "int8", tmp_path) == "small"
+
+
+def test_a_damaged_config_is_taken_for_the_catalogues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, 8.0)
+    whole = fitted()["presets"][0]["weights_bytes"]
+    tiny_id = PRESETS["tiny"].target
+    built = store.staging_of(tiny_id, models_dir())
+    tiny.save(built)
+    folder = store.folder_of(tiny_id, models_dir())
+    store.finish(built, folder, {})
+    (folder / "config.json").write_text("{")
+    assert fitted()["presets"][0]["weights_bytes"] == whole
 
 
 def test_a_table_for_people_marks_the_recommended_preset(monkeypatch: pytest.MonkeyPatch) -> None:

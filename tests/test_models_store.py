@@ -114,7 +114,7 @@ def test_what_could_leave_the_models_folder_is_no_id(ref):
         catalog.model_ids(ref)
 
 
-@pytest.mark.parametrize("index", ["", "[]", "{}", '{"weight_map": []}'])
+@pytest.mark.parametrize("index", ["", "[]", "{}", '{"weight_map": []}', '{"weight_map": {"a": 1}}'])
 def test_a_shard_that_is_missing_is_named_and_an_index_that_says_nothing_is_no_damage(tmp_path, index):
     (tmp_path / "config.json").touch()
     names = [f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3)]

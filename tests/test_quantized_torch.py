@@ -10,6 +10,7 @@ import tiny
 import torch
 from tiny_engine import CODE, answer, decoded
 from torch import nn
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM, T5Config, T5ForConditionalGeneration
 
 from speculation.config import EngineConfig, models_dir
 from speculation.engine import Engine
@@ -226,6 +227,22 @@ def test_an_engine_with_4_bit_weights_writes_what_plain_decoding_writes(folder: 
         assert last.stats is not None and last.stats.n_passes < 60
 
 
+@pytest.mark.parametrize("kind", ["seq2seq", "mixture of experts"])
+def test_a_model_whose_weights_stay_as_they_are_is_refused(tmp_path: Path, kind: str) -> None:
+    model: Any
+    if kind == "seq2seq":
+        sizes = {"vocab_size": 64, "d_model": 128, "d_ff": 128, "d_kv": 32, "num_layers": 1, "num_heads": 4}
+        model = T5ForConditionalGeneration(T5Config(**sizes))
+    else:
+        sizes = {"vocab_size": 64, "hidden_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4, "head_dim": 32}
+        experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "num_key_value_heads": 2}
+        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**sizes, **experts))
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="can't be had in int4: most of its weights are in layers that have no such"):
+        loading.load_model(tmp_path, "cpu", "int4")
+    loading.load_model(tmp_path, "cpu", "auto")
+
+
 def test_a_gpus_weights_are_packed_before_they_are_brought_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU that has no room for the weights as they are: only one layer of them is ever there."""
     seen = []
@@ -234,6 +251,7 @@ def test_a_gpus_weights_are_packed_before_they_are_brought_there(folder: Path, m
     monkeypatch.setattr(loading, "free_bytes", lambda device: 0)
     monkeypatch.setattr(forms, "has_kernels", lambda form, device: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    monkeypatch.setattr(packed, "is_mostly", lambda model: True)
     loading.load_model(folder, "cuda", "int4")
     assert seen == [(CPU, torch.bfloat16, Int4, Int8, CUDA)]
 

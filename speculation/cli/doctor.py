@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from speculation.cli import stats
+from speculation.cli.models import held_by_engine
 from speculation.config import PRESETS, models_dir, state_dir
 from speculation.errors import StetError
 from speculation.models import store
@@ -38,7 +39,7 @@ def findings(model: str) -> Iterator[Finding]:
     from speculation.models.fit import auto_preset, fit_presets
     from speculation.models.forms import choose_device
 
-    fits, recommended = fit_presets(models_dir())
+    fits, recommended = fit_presets(models_dir(), n_held=held_by_engine("auto"))
     free = f"{store.human_size(fits[0].free_bytes)} free on {fits[0].device}"
     if recommended:
         yield Finding("memory", f"{free}; recommended: {recommended.choice}")

@@ -110,7 +110,7 @@ def fit(context: int, device: str, dtype: str, as_json: bool) -> None:
     from speculation.models.fit import fit_presets
 
     estimates, recommended = fit_presets(
-        models_dir(), device=device, dtype=dtype, n_context=context, n_held=_held_by_engine()
+        models_dir(), device=device, dtype=dtype, n_context=context, n_held=held_by_engine(device)
     )
     if as_json:
         name = recommended.preset if recommended else None
@@ -128,14 +128,18 @@ def fit(context: int, device: str, dtype: str, as_json: bool) -> None:
     click.echo(f"\nRecommended on {estimates[0].device}: {choice}")
 
 
-def _held_by_engine() -> int:
-    """RAM that comes free when the running engine leaves, as it does when another model is chosen."""
+def held_by_engine(device: str) -> int:
+    """Memory of the device that comes free when the running engine leaves, as it does when another model is chosen."""
     # Imported here as above.
+    from speculation.models.forms import choose_device
     from speculation.models.memory import process_bytes
 
     with suppress(EngineError):
         endpoint = process.find()
-        return process_bytes(endpoint.pid) if endpoint else 0
+        if endpoint and choose_device(device).type != "cuda":
+            return process_bytes(endpoint.pid)
+        health = process.health(endpoint) if endpoint else None
+        return health.gpu_bytes if health else 0
     return 0
 
 

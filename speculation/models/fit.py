@@ -3,6 +3,7 @@
 Loads nothing and touches no network. Knows presets, folders and memory; no commands.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from speculation.models.forms import (
     choose_small_dtype,
     computed_in,
     has_kernels,
+    place_of,
 )
 from speculation.models.memory import config_of, free_bytes, kv_bytes, other_bytes, total_bytes, weights_bytes
 
@@ -69,18 +71,19 @@ def fit_presets(
 ) -> tuple[list[Fit], Fit | None]:
     """Every preset, smallest first, and the recommended one; None when none fits.
 
-    With dtype "auto" a preset that doesn't fit as it is is tried in int8, and on a GPU in int4. n_held: RAM that will
-    be free besides, because who holds it leaves first. Raises ConfigError.
+    With dtype "auto" a preset that doesn't fit as it is is tried in int8, and on a GPU in int4. n_held: memory that
+    will be free besides, because who holds it leaves first. Raises ConfigError.
     """
     place = choose_device(device)
-    free = free_bytes(place) + (0 if place.type == "cuda" else n_held)
     fits = []
     for preset in PRESETS.values():
         size = asked = _size(preset, dtype, place, n_context, models_dir)
+        free = free_bytes(asked.place) + n_held
         if dtype == "auto" and asked.total > free:
             forms = (form for form in QUANTIZED if has_kernels(form, place) and (form, place.type) != SLOW)
             others = (_size(preset, form, place, n_context, models_dir) for form in forms)
-            size = next((other for other in others if other.total <= free), asked)
+            size = next((other for other in others if other.total <= free_bytes(other.place) + n_held), asked)
+            free = free_bytes(size.place) + n_held
         missing = [name for name in model_ids(preset.name) if not store.is_ready(store.folder_of(name, models_dir))]
         fits.append(
             Fit(
@@ -104,7 +107,7 @@ def fit_presets(
                     else weights_bytes(_config(name, models_dir), "bfloat16") + TOKENIZER_BYTES
                     for name in missing
                 ),
-                why=_why(preset, size, is_as_asked=size is asked, free=free, device=place),
+                why=_why(preset, size, free, place),
             )
         )
     sensible = [fit for fit in fits if fit.fits and (_is_up_to_default(fit.preset, place) or _is_worth_it(fit, place))]
@@ -119,7 +122,7 @@ def auto_preset(device: torch.device, dtype: str, models_dir: Path) -> str:
     if device.type != "cuda":
         return DEFAULT["cpu"]
     size = _size(PRESETS[DEFAULT["cuda"]], dtype, device, N_CONTEXT, models_dir)
-    return DEFAULT["cuda"] if size.total <= total_bytes(device) else DEFAULT["cpu"]
+    return DEFAULT["cuda"] if size.total <= total_bytes(size.place) else DEFAULT["cpu"]
 
 
 class _Size(NamedTuple):
@@ -129,6 +132,7 @@ class _Size(NamedTuple):
     """As it is asked for."""
     form: str
     """What that is for the target's weights here."""
+    place: torch.device
     weights: int
     kv: int
     total: int
@@ -144,14 +148,15 @@ def _size(preset: Preset, dtype: str, device: torch.device, n_context: int, mode
         small = _config(preset.small_lm, models_dir)
         n_weights += weights_bytes(small, small_form)
         n_kv += kv_bytes(small, computed_in(small_form, device), n_context, DEFAULTS.small_kv_budget_bytes)
-    return _Size(dtype, form, n_weights, n_kv, n_weights + n_kv + other_bytes(target, device))
+    return _Size(dtype, form, place_of(form, device), n_weights, n_kv, n_weights + n_kv + other_bytes(target, device))
 
 
 def _config(model_id: str, models_dir: Path) -> Any:
     """Of the model as it is there; else as the catalogue knows it."""
     folder = store.folder_of(model_id, models_dir)
     if store.is_ready(folder):
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with suppress(OSError, ValueError):  # damaged: `stet doctor` must be able to say so
+            return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return config_of(SHAPES[model_id])
 
 
@@ -165,10 +170,10 @@ def _is_worth_it(fit: Fit, device: torch.device) -> bool:
     return device.type != "cpu" and fit.dtype not in QUANTIZED
 
 
-def _why(preset: Preset, size: _Size, *, is_as_asked: bool, free: int, device: torch.device) -> str:
+def _why(preset: Preset, size: _Size, free: int, device: torch.device) -> str:
     sizes = f"takes {store.human_size(size.total)}, {store.human_size(free)} are free"
     if size.total > free:
         return f"does not fit: {sizes}"
-    fits = "fits" if is_as_asked else f"fits with dtype {size.dtype}"
+    fits = "fits" if size.dtype == "auto" else f"fits with dtype {size.dtype}"
     slow = "; slow without a GPU" if device.type == "cpu" and not _is_up_to_default(preset.name, device) else ""
     return f"{fits}: {sizes}{slow}"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from speculation.errors import ConfigError
+from speculation.errors import ConfigError, ModelError, is_out_of_memory
 from speculation.models import packed
 from speculation.models.packed import Packed, PackedFloat16, PackedInt8
 from speculation.models.quantized import Int4, Int8
@@ -73,8 +73,8 @@ def has_kernels(form: str, device: torch.device) -> bool:
 
     A GPU is tried, for no table is complete. Of CPUs only x86 has kernels for int8, which logits are in both.
     """
-    if device.type == "cpu":
-        return packed.is_supported()
+    if device.type != "cuda":
+        return device.type == "cpu" and packed.is_supported()
     kinds = packing(form, device)
     assert kinds is not None
     return _works(kinds, computed_in(form, device), device)
@@ -90,6 +90,13 @@ def packing(form: str, device: torch.device) -> Packing | None:
     }.get(form)
 
 
+def place_of(form: str, device: torch.device) -> torch.device:
+    """Where weights of this form are: packed ones on one GPU, others on all of them when none is named."""
+    if device.type == "cuda" and device.index is None and packing(form, device):
+        return torch.device("cuda", 0)
+    return device
+
+
 def computed_in(form: str, device: torch.device) -> torch.dtype:
     """The dtype of activations and KV caches where weights have this form."""
     if form in DTYPES:
@@ -101,10 +108,12 @@ def computed_in(form: str, device: torch.device) -> torch.dtype:
 
 @cache
 def _works(kinds: Packing, dtype: torch.dtype, device: torch.device) -> bool:
-    weight = torch.ones(64, 128, dtype=dtype, device=device)
     try:
-        return all(bool(kind(weight, None)(weight[:1]).isfinite().all()) for kind in kinds)
-    except RuntimeError:  # an operator that is missing is one as well
+        weight = torch.ones(64, 128, dtype=dtype, device=device)
+        return all(bool((kind(weight, None)(weight[:1]) == 128).all()) for kind in kinds)
+    except RuntimeError as error:  # an operator that is missing is one as well
+        if is_out_of_memory(error):
+            raise ModelError("there is no memory left on the GPU; close other programs that use it") from None
         return False
 
 

@@ -20,12 +20,14 @@ from speculation.errors import ModelError, is_out_of_memory
 from speculation.models import fused, packed, store
 from speculation.models.convert import convert, quiet
 from speculation.models.forms import (
+    QUANTIZED,
     Packing,
     choose_device,
     choose_dtype,
     choose_small_dtype,
     computed_in,
     packing,
+    place_of,
 )
 from speculation.models.memory import free_bytes, weights_bytes
 from speculation.models.packed import CPU
@@ -77,7 +79,13 @@ def load_tokenizer(folder: Path) -> Any:
 def load_model(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
     """The folder's language model in eval mode, without gradients. Raises ModelError, ConfigError."""
     place = choose_device(device)
-    return _load(folder, place, choose_dtype(dtype, place))
+    model = _load(folder, place, choose_dtype(dtype, place))
+    if dtype in QUANTIZED and not packed.is_mostly(model):
+        raise ModelError(
+            f"{folder.name} can't be had in {dtype}: most of its weights are in layers that have no such form; "
+            "use another dtype"
+        )
+    return model
 
 
 def load_small_lm(folder: Path, device: str = "auto", dtype: str = "auto") -> Any:
@@ -93,7 +101,7 @@ def _load(folder: Path, device: torch.device, form: str) -> Any:
         kind = AutoModelForSeq2SeqLM
         form = str(computed_in(form, device)).removeprefix("torch.")  # T5's layers look into the weights of others
     kinds = packing(form, device)
-    with quiet(), _clear_errors(folder, _Need(config, form, free_bytes(device))):
+    with quiet(), _clear_errors(folder, _Need(config, form, free_bytes(place_of(form, device)))):
         model: Any = kind.from_pretrained(
             folder,
             dtype=_dtype_before(kinds, form, device) or "auto",
@@ -111,7 +119,11 @@ def build_random(config: Any, device: str = "auto", dtype: str = "auto") -> Any:
     place = choose_device(device)
     form = choose_dtype(dtype, place)
     kinds = packing(form, place)
-    with quiet(), _clear_errors(Path("a random model"), _Need(config, form, free_bytes(place))), place:
+    with (
+        quiet(),
+        _clear_errors(Path("a random model"), _Need(config, form, free_bytes(place))),
+        CPU if kinds else place,
+    ):
         model = AutoModelForCausalLM.from_config(
             config,
             dtype=_dtype_before(kinds, form, place) or config.dtype,

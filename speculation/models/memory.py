@@ -82,6 +82,11 @@ def total_bytes(device: torch.device) -> int:
     return sum(torch.cuda.get_device_properties(index).total_memory for index in indices)
 
 
+def held_gpu_bytes() -> int:
+    """GPU memory that this process holds, on all GPUs."""
+    return sum(torch.cuda.memory_reserved(index) for index in range(torch.cuda.device_count()))
+
+
 def process_bytes(pid: int) -> int:
     """RAM that would be free if this process ended; 0 for one that may not be asked."""
     try:

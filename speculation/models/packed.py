@@ -36,6 +36,10 @@ class Packed(nn.Module):
     itemsize: float
     """Bytes of a weight."""
 
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        super().__init__()
+        self.n_weights = weight.numel()
+
 
 class PackedFloat16(Packed):
     """A linear layer with float16 weights, float32 activations and sums: [..., n_in] to [..., n_out].
@@ -47,7 +51,7 @@ class PackedFloat16(Packed):
     itemsize = 2
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__()
+        super().__init__(weight, bias)
         largest = float(weight.abs().amax())
         if not largest <= FLOAT16_MAX:  # not so for a NaN either
             raise ModelError(f"its weights go up to {largest:.3g}, float16 ends at {FLOAT16_MAX:.0f}; use float32")
@@ -69,7 +73,7 @@ class PackedInt8(Packed):
     itemsize = 1
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__()
+        super().__init__(weight, bias)
         weight = weight.float()
         scales = weight.abs().amax(dim=1).clamp_min(TINY) / INT7_MAX  # [n_out]
         if not scales.isfinite().all():
@@ -136,6 +140,20 @@ def pack(model: Any, make: MakeLinear, make_head: MakeLinear | None = None, devi
     if is_cpu:
         model.float()
     model.to(device)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # of what it took to round the weights
+
+
+def is_mostly(model: nn.Module) -> bool:
+    """Whether most weights are packed: not so in a mixture of experts, whose experts are no linear layers."""
+    modules = list(model.modules())
+    n_plain = sum(
+        weight.numel()
+        for module in modules
+        if not isinstance(module, nn.Embedding)
+        for weight in module.parameters(recurse=False)
+    )
+    return n_plain < sum(module.n_weights for module in modules if isinstance(module, Packed))
 
 
 def form(model: nn.Module) -> str | None:

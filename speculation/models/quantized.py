@@ -12,7 +12,7 @@ from speculation.models.packed import TINY, Packed
 INT8_MAX = 127
 N_ROWS_STEP, N_OUT_STEP = 32, 16
 """cuBLASLt takes int8 products of more than 16 rows, and of outputs by the 8 or 16."""
-N_CHUNK = 1 << 13
+N_CHUNK = 1 << 11
 """Rows of weights that are rounded at once: in float32 a vocabulary's take gigabytes."""
 GROUP = 32
 """Weights that share a scale and a zero."""
@@ -34,7 +34,7 @@ class Int8(Packed):
     itemsize = 1
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__()
+        super().__init__(weight, bias)
         self._n_out, self._is_cpu = len(weight), weight.device.type == "cpu"
         weight = functional.pad(weight, (0, 0, 0, -len(weight) % N_OUT_STEP))
         scales = _largest(weight, "int8") / INT8_MAX  # [n_out, 1]
@@ -68,7 +68,7 @@ class Int4(Packed):
     itemsize = 0.5 + 2 * 2 / GROUP
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__()
+        super().__init__(weight, bias)
         n_out, n_in = weight.shape
         if n_in % N_IN_STEP or n_out % N_OUT_STEP_INT4:
             raise ModelError(
@@ -77,19 +77,8 @@ class Int4(Packed):
             )
         _largest(weight, "int4")
         self._is_cpu = weight.device.type == "cpu"
-        groups = weight.float().view(n_out, -1, GROUP)
-        low, high = groups.aminmax(dim=2, keepdim=True)
-        scales = ((high - low) / INT4_MAX).clamp_min(TINY)
-        # Rounded to the kernel's numbers first: the weights are rounded to what it makes of them.
-        grid = torch.cat([scales, low + INT4_ZERO * scales], dim=2).bfloat16()  # [n_out, n_groups, 2]
-        scales, zeros = grid.float().split(1, dim=2)
-        rounded = ((groups - zeros) / scales + INT4_ZERO).round().clamp(0, INT4_MAX).int().view(n_out, n_in)
-        self._grid = grid.transpose(0, 1).contiguous()
-        if self._is_cpu:
-            self._packed = torch._convert_weight_to_int4pack_for_cpu(rounded, 1)
-        else:
-            pairs = (rounded[:, ::2] << 4 | rounded[:, 1::2]).to(torch.uint8)
-            self._packed = torch._convert_weight_to_int4pack(pairs, N_TILES)
+        chunks, grids = zip(*map(self._rounded, weight.split(N_CHUNK)), strict=True)
+        self._packed, self._grid = torch.cat(chunks), torch.cat(grids, dim=1)
         self._bias = None if bias is None else bias.float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -97,6 +86,23 @@ class Int4(Packed):
         y = multiply(x.reshape(-1, x.shape[-1]).bfloat16(), self._packed, GROUP, self._grid)
         y = y if self._bias is None else y + self._bias
         return y.to(x.dtype).view(*x.shape[:-1], -1)
+
+    def _rounded(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some rows as the kernel takes them, and their scales and zeros [n_groups, n_out, 2]."""
+        groups = weight.float().view(len(weight), -1, GROUP)
+        low, high = groups.aminmax(dim=2, keepdim=True)
+        scales = ((high - low) / INT4_MAX).clamp_min(TINY)
+        # Rounded to the kernel's numbers first: the weights are rounded to what it makes of them.
+        grid = torch.cat([scales, low + INT4_ZERO * scales], dim=2).bfloat16()  # [n_out, n_groups, 2]
+        scales, zeros = grid.float().split(1, dim=2)
+        rounded = ((groups - zeros) / scales + INT4_ZERO).round().clamp(0, INT4_MAX).int().view(len(weight), -1)
+        if self._is_cpu:
+            packed = torch._convert_weight_to_int4pack_for_cpu(rounded, 1)
+        else:
+            packed = torch._convert_weight_to_int4pack(
+                (rounded[:, ::2] << 4 | rounded[:, 1::2]).to(torch.uint8), N_TILES
+            )
+        return packed, grid.transpose(0, 1)
 
 
 def _largest(weight: torch.Tensor, form: str) -> torch.Tensor:

@@ -152,7 +152,8 @@ def damage(path: Path) -> str | None:
 def _shards(folder: Path) -> set[str]:
     """The files that the index of a model in several of them names."""
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        return set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+        names = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        return {name for name in names if isinstance(name, str)}
     return set()
 
 

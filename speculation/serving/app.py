@@ -231,6 +231,7 @@ def _health(worker: Worker, idle_exit_s: float, uptime_s: float) -> Health:
         device=info.device if info else "",
         dtype=info.dtype if info else "",
         context_len=info.context_len if info else None,
+        gpu_bytes=info.gpu_bytes if info else 0,
         pid=os.getpid(),
         version=importlib.metadata.version("stet-lsp"),
         uptime_s=round(uptime_s, 1),

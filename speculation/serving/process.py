@@ -54,6 +54,8 @@ class Health:
     device: str
     dtype: str
     context_len: int | None
+    gpu_bytes: int
+    """GPU memory that it held once it was open."""
     pid: int
     version: str
     uptime_s: float

@@ -1,7 +1,5 @@
 /** What `stet models fit` and `stet models fetch` say, read and put into words. Knows no editor. */
 
-const QUANTIZED = new Set(['int8', 'int4']);
-
 /** A preset, and what it takes on this machine. Only the first four are known without `stet models fit`. */
 export interface Fit {
   preset: string;
@@ -47,11 +45,9 @@ export function itemOf(fit: Fit): { label: string; description: string; detail: 
   };
 }
 
-/** What the setting stet.dtype must become for this preset; undefined: it stays as it is. */
+/** What the setting stet.dtype must become for this preset; undefined: it stays as it is, as what the user has set does. */
 export function dtypeFor(fit: Fit | undefined, now: string): string | undefined {
-  const wanted = fit?.with_dtype ?? now;
-  // A dtype that the user has set stays where the preset fits as it is.
-  return wanted !== now && (QUANTIZED.has(wanted) || QUANTIZED.has(now)) ? wanted : undefined;
+  return now === 'auto' && fit?.with_dtype && fit.with_dtype !== 'auto' ? fit.with_dtype : undefined;
 }
 
 /** Whether `stet models fetch` has only stopped because nobody was there to be asked. */

@@ -19,7 +19,9 @@ export async function chooseModel(server: Server): Promise<void> {
   if (!program) {
     return;
   }
-  const presets = await busy('looking at this machine’s memory', () => fitsOf(program));
+  const configuration = vscode.workspace.getConfiguration('stet');
+  const now = configuration.get('dtype', 'auto');
+  const presets = await busy('looking at this machine’s memory', () => fitsOf(program, now));
   const choices: Choice[] = [
     ...presets.map((fit) => ({ ...itemOf(fit), fit, ref: () => Promise.resolve(fit.preset) })),
     { label: '', kind: vscode.QuickPickItemKind.Separator },
@@ -33,13 +35,14 @@ export async function chooseModel(server: Server): Promise<void> {
   const choice = await vscode.window.showQuickPick(choices, { title: 'Stet: which model is to write?' });
   const ref = await choice?.ref?.();
   if (ref && (await isThere(program, ref))) {
-    const configuration = vscode.workspace.getConfiguration('stet');
-    const dtype = dtypeFor(choice?.fit, configuration.get('dtype', 'auto'));
-    if (dtype) {
+    const dtype = dtypeFor(choice?.fit, now) ?? now;
+    if (dtype !== now) {
       await configuration.update('dtype', dtype, vscode.ConfigurationTarget.Global);
     }
     await configuration.update('model', ref, vscode.ConfigurationTarget.Global);
-    void vscode.window.showInformationMessage(`Stet: the model is ${ref}${dtype ? `, with dtype ${dtype}` : ''}.`);
+    void vscode.window.showInformationMessage(
+      `Stet: the model is ${ref}${dtype === 'auto' ? '' : `, with dtype ${dtype}`}.`,
+    );
   }
 }
 
@@ -48,8 +51,9 @@ async function programOf(server: Server): Promise<Program | undefined> {
   return client && server.program();
 }
 
-async function fitsOf(program: Program): Promise<Fit[]> {
-  const outcome = await outcomeOf(program, ['models', 'fit', '--json']);
+async function fitsOf(program: Program, dtype: string): Promise<Fit[]> {
+  const asked = dtype === 'auto' ? [] : ['--dtype', dtype];
+  const outcome = await outcomeOf(program, ['models', 'fit', '--json', ...asked]);
   const fits = outcome.isOk ? parseFits(outcome.stdout) : undefined;
   if (fits) {
     return fits;

@@ -28,17 +28,18 @@ local function line_of(fit, recommended)
   return ('%s: %s, %s, %s%s'):format(fit.preset, fit.model, fetch, fit.why, mark)
 end
 
-local QUANTIZED = { int8 = true, int4 = true }
+--- The dtype that the user has set.
+---@return string?
+local function dtype_set()
+  local dtype = vim.tbl_get(vim.lsp.config.stet, 'init_options', 'dtype')
+  return dtype ~= 'auto' and dtype or nil
+end
 
---- What the setting dtype must become for this preset; nil: it stays as it is.
+--- What the setting dtype must become for this preset; nil: it stays as it is, as what the user has set does.
 ---@param fit stet.Fit
 ---@return string?
 local function dtype_for(fit)
-  local settings = vim.lsp.config.stet.init_options
-  local now = settings and settings.dtype or 'auto'
-  local wanted = fit.with_dtype or now
-  -- A dtype that the user has set stays where the preset fits as it is.
-  return wanted ~= now and (QUANTIZED[wanted] or QUANTIZED[now]) and wanted or nil
+  return not dtype_set() and fit.with_dtype ~= 'auto' and fit.with_dtype or nil
 end
 
 --- Have all servers use a model, and those to come.
@@ -115,7 +116,11 @@ function M.run()
     return
   end
   say.info('looking what suits this machine ...')
-  program.json_later(path, { 'models', 'fit', '--json' }, function(answer, failure)
+  local words = { 'models', 'fit', '--json' }
+  if dtype_set() then
+    vim.list_extend(words, { '--dtype', dtype_set() })
+  end
+  program.json_later(path, words, function(answer, failure)
     if answer then
       choose(path, answer)
     else
