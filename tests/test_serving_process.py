@@ -315,3 +315,10 @@ def test_start_finds_the_engine_that_runs_and_stop_ends_it() -> None:
     assert json.loads(run("start", "--json"))["pid"] == endpoint.pid
     assert run("stop") == "engine stopped\n"
     wait_for(lambda: is_gone(endpoint))
+
+
+def test_start_says_when_the_engine_that_runs_has_another_dtype() -> None:
+    with running(FakeEngine()):
+        assert "has dtype float32; for int8 stop it first: stet engine stop" in run("start", "--dtype", "int8")
+        for dtype in ("auto", "float32"):
+            assert "stop it first" not in run("start", "--dtype", dtype)

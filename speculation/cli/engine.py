@@ -35,6 +35,11 @@ def start(no_wait: bool, is_json: bool, **options: Any) -> None:
     config = config_of(options)
     endpoint = process.start(config, idle_exit_s=options["idle_exit"] * 60, tcp_port=options["tcp"])
     said = process.health(endpoint) if no_wait else process.wait_until_loaded(endpoint)
+    if said and said.dtype and config.dtype != "auto" and not said.dtype.startswith(config.dtype):
+        click.echo(
+            f"stet: the engine that runs has dtype {said.dtype}; for {config.dtype} stop it first: stet engine stop",
+            err=True,
+        )
     _show(endpoint, said, is_json)
 
 
