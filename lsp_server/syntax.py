@@ -8,6 +8,7 @@ import ast
 import re
 import time
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -128,14 +129,10 @@ class Syntax:
         self._data = part.encode("utf-8", "replace")
         self._is_ascii = len(self._data) == len(part)
         deadline = time.monotonic() + TIMEOUT_S
-        self.root = (
-            Parser(language)
-            .parse(
-                lambda at, _: self._data[at : at + CHUNK],
-                progress_callback=lambda at, has_error: time.monotonic() > deadline,
-            )
-            .root_node
+        tree = Parser(language).parse(
+            _reader(self._data), progress_callback=lambda at, has_error: time.monotonic() > deadline
         )
+        self.root = tree.root_node
 
     def path(self, offset: int) -> "list[Node]":
         """The nodes around a character, from the root to the leaf."""
@@ -184,6 +181,21 @@ class Syntax:
 
     def _offset(self, byte: int) -> int:
         return self._origin + (byte if self._is_ascii else len(self._data[:byte].decode("utf-8")))
+
+
+def _reader(data: bytes) -> Callable[[int, object], bytearray]:
+    """What hands data to the parser.
+
+    The tree keeps this function, and no garbage collector sees through a tree: it must not know who holds the tree.
+    And py-tree-sitter (0.26) never lets go of what the function returns, so that is one object for all chunks.
+    """
+    chunk = bytearray()
+
+    def read(at: int, _: object) -> bytearray:
+        chunk[:] = data[at : at + CHUNK]
+        return chunk
+
+    return read
 
 
 def parse(language_id: str, text: str, start: int, end: int) -> Syntax | None:

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import weakref
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,3 +121,21 @@ assert breaks(Snapshot("file:///a", 1, "f(a)", "python"), Edit(0, 4, "f(a"))
 assert any(name.startswith("tree_sitter") for name in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_tree_that_nobody_needs_any_more_takes_no_memory() -> None:
+    """1.7 MB a parse were kept by a circle through the tree, and the text by what the parser was handed."""
+    text = "def f(a):\n    return a + 1\n" * 1500
+
+    def size_after(n: int) -> int:
+        for i in range(n):
+            assert parse("python", f"{text}{i}\n", 0, 10) is not None
+        return psutil.Process().memory_info().rss
+
+    before = size_after(30)
+    assert size_after(200) - before < 4_000_000
+
+
+def test_a_tree_goes_with_the_last_who_holds_it() -> None:
+    tree = weakref.ref(parse("python", CODE, 0, 10))
+    assert tree() is None
