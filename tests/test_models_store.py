@@ -114,12 +114,24 @@ def test_what_could_leave_the_models_folder_is_no_id(ref):
         catalog.model_ids(ref)
 
 
-@pytest.mark.parametrize("index", ["", "[]", "{}", '{"weight_map": []}', '{"weight_map": {"a": 1}}'])
-def test_a_shard_that_is_missing_is_named_and_an_index_that_says_nothing_is_no_damage(tmp_path, index):
-    (tmp_path / "config.json").touch()
+def test_a_shard_that_is_missing_is_named(tmp_path):
     names = [f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3)]
     save_file({"weight": np.zeros(2)}, tmp_path / names[1])
-    (tmp_path / store.INDEX).write_text(index)
     assert store.damage(tmp_path) is None
     (tmp_path / store.INDEX).write_text(json.dumps({"weight_map": {f"layer.{name}": name for name in names}}))
     assert store.damage(tmp_path) == f"{tmp_path} lacks {names[0]}, {names[2]}"
+    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
+    assert store.damage(tmp_path) is None, "that one is loaded"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[(store.INDEX, text) for text in ("", "[]", "{}", '{"weight_map": []}', "{")],
+        ("config.json", ""),
+        ("config.json", "{"),
+    ],
+)
+def test_a_config_or_an_index_that_says_nothing_is_damaged(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert store.damage(tmp_path).startswith(f"{tmp_path / name} is damaged")

@@ -138,8 +138,18 @@ def checked(path: Path) -> Path:
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with safetensors files, by their index, headers and lengths; None where nothing is."""
-    if missing := sorted(name for name in _shards(path) if not (path / name).is_file()):
+    """What is wrong with a model's folder, by its config, index and what its safetensors say of themselves; or None."""
+    named: set[str] = set()
+    for file in (path / "config.json", path / INDEX):
+        # Where all weights are in one file, that one is loaded, whatever an index says.
+        if not file.is_file() or (file.name == INDEX and (path / "model.safetensors").is_file()):
+            continue
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            named = {str(name) for name in said["weight_map"].values()} if file.name == INDEX else set()
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return f"{file} is damaged: it can't be read as JSON, or says nothing of what it should"
+    if missing := sorted(name for name in named if not (path / name).is_file()):
         return f"{path} lacks {', '.join(missing)}"
     for file in sorted(path.glob("*.safetensors")):
         try:
@@ -147,14 +157,6 @@ def damage(path: Path) -> str | None:
         except (SafetensorError, OSError) as error:
             return f"{file} is damaged or cut short: {error}"
     return None
-
-
-def _shards(folder: Path) -> set[str]:
-    """The files that the index of a model in several of them names."""
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        names = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        return {name for name in names if isinstance(name, str)}
-    return set()
 
 
 def remove(model_id: str, models_dir: Path) -> int:
