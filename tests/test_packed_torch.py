@@ -64,6 +64,19 @@ def test_float16_rounds_the_weights_and_nothing_else() -> None:
     assert not torch.equal(rounded.weight, layer.weight)
 
 
+@pytest.mark.parametrize(("n_out", "n_pieces"), [(24, 1), (12, 2), (10, 3), (6, 4), (5, 1)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_pieces_compute_the_same_as_the_whole(
+    n_out: int, n_pieces: int, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, x = linear(bias=bias), torch.randn(7, 40)
+    whole = packed.PackedFloat16(layer.weight, layer.bias)(x)
+    monkeypatch.setattr(packed, "N_OUT", n_out)
+    in_pieces = packed.PackedFloat16(layer.weight, layer.bias)
+    assert len(in_pieces._pieces) == n_pieces
+    torch.testing.assert_close(in_pieces(x), whole, rtol=1e-6, atol=1e-6)
+
+
 def test_a_token_of_small_numbers_keeps_its_precision_beside_one_of_large_numbers() -> None:
     x = torch.sin(torch.arange(80.0)).view(2, 40) * torch.tensor([[1e-3], [1e3]])
     check(packed.PackedInt8, x, linear(bias=False), 0.03)

@@ -7,6 +7,7 @@ Activations, norms and the KV cache stay float32. Knows modules; no folders, dev
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 from typing import Any
 
 import torch
@@ -24,6 +25,9 @@ INT7_MAX = 63
 without VNNI adds them (vpmaddubsw), 2 * 255 * 63 doesn't."""
 ACTIVATION_MAX, ACTIVATION_ZERO = 127, 128
 """Activations from -1 to 1 become 1 to 255."""
+N_OUT, MAX_PIECES = 9216, 4
+"""FBGEMM reads float16 weights anew for every six positions. So many outputs stay in a CPU's cache in between; in many
+pieces, as the last layer would be, a pass over one position takes longer."""
 TINY = 1e-12
 """The least scale: a row or a token of nothing but zeros stays zero."""
 
@@ -55,11 +59,17 @@ class PackedFloat16(Packed):
         largest = float(weight.abs().amax())
         if not largest <= FLOAT16_MAX:  # not so for a NaN either
             raise ModelError(f"its weights go up to {largest:.3g}, float16 ends at {FLOAT16_MAX:.0f}; use float32")
-        bias = None if bias is None else bias.float()
-        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
+        n_pieces = ceil(len(weight) / N_OUT)
+        n_out = ceil(len(weight) / n_pieces) if n_pieces <= MAX_PIECES else len(weight)
+        pieces = weight.split(n_out)
+        biases = [None] * len(pieces) if bias is None else bias.float().split(n_out)
+        self._pieces = [
+            torch.ops.quantized.linear_prepack_fp16(w.float(), b) for w, b in zip(pieces, biases, strict=True)
+        ]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
+        first, *more = [torch.ops.quantized.linear_dynamic_fp16(x, piece) for piece in self._pieces]
+        return torch.cat([first, *more], dim=-1) if more else first
 
 
 class PackedInt8(Packed):
