@@ -12,7 +12,7 @@ begun they are cheap. gamma = 0 is plain decoding and always in the race. Knows 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import inf, log2
 from operator import mul
 
@@ -67,7 +67,8 @@ class CostCurve:
         """T(q) for q >= 1."""
         if self._edges and q < self._edges[-1]:
             q = self._edges[bisect_left(self._edges, q)]
-        return self._table[q] if q < len(self._table) else self._interpolate(q)
+        n_beyond = q - len(self._table) + 1
+        return self._table[q] if n_beyond <= 0 else self._table[-1] + self._slope * n_beyond
 
     def observe(self, q: int, seconds: float) -> None:
         """Let a real pass move the nearest point a little; an outlier counts as twice or half at most."""
@@ -82,18 +83,11 @@ class CostCurve:
         return FixedCost({q: by * seconds for q, seconds in self._points.items()})
 
     def _refresh(self) -> None:
-        self._qs = list(self._points)
-        self._seconds = _isotonic(list(self._points.values()))
-        self._table = [self._interpolate(q) for q in range(self._qs[-1] + 1)]
-
-    def _interpolate(self, q: int) -> float:
-        qs, seconds = self._qs, self._seconds
-        if q <= 1 or len(qs) == 1:
-            return seconds[0]
-        right = min(max(1, bisect_left(qs, q)), len(qs) - 1)
-        left = right - 1
-        slope = (seconds[right] - seconds[left]) / (qs[right] - qs[left])
-        return seconds[left] + slope * (q - qs[left])
+        points = list(zip(self._points, _isotonic(list(self._points.values())), strict=True))
+        self._slope, self._table = 0.0, [points[0][1]] * 2  # for q = 0, which nobody asks about, and q = 1
+        for (left, left_s), (right, right_s) in pairwise(points):
+            self._slope = (right_s - left_s) / (right - left)
+            self._table += [left_s + self._slope * i for i in range(1, right - left + 1)]
 
 
 class FixedCost(CostCurve):
@@ -133,18 +127,18 @@ def plan_run(alphas: Sequence[float], cost: Callable[[int], float], *, n_held: i
     n_expected = sum(survival) - 1.0
     survival.append(0.0)  # behind the draft nothing is known
     stops = [0, *(stop for stop in STOPS if stop <= n_drafted), n_drafted + 1]
-    to_go_s = {stops.pop(): 0.0}  # by tokens of the run that have come out: expected seconds until it ends
-    gamma = 0
+    later = [(stops.pop(), 0.0)]  # stops, and the chance that the run gets there times the seconds it has to go then
+    gamma, best_s = 0, 0.0
     for start in reversed(stops):
         n_more, certainty = (0, 1.0) if start else (n_held, chance)
+        certainty /= survival[start]
         best_s = inf
-        for stop in reversed(to_go_s):
-            n_bet = stop - start - 1  # the token at the stop is the target's own
-            seconds = cost(n_more + n_bet + 1) + certainty * survival[stop] / survival[start] * to_go_s[stop]
+        for stop, after_s in reversed(later):
+            seconds = cost(n_more + stop - start) + certainty * after_s  # the token at the stop is the target's own
             if seconds < best_s:
-                best_s, gamma = seconds, n_bet
-        to_go_s[start] = best_s
-    return Plan(gamma, to_go_s[0], n_expected)
+                best_s, gamma = seconds, stop - start - 1
+        later.append((start, survival[start] * best_s))
+    return Plan(gamma, best_s, n_expected)
 
 
 def best_bet(alphas: Sequence[float], cost: Callable[[int], float]) -> Bet:

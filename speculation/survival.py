@@ -7,7 +7,7 @@ the shipped priors. Knows no database and no tokenizer.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 from speculation.priors import BUCKET_EDGES, PRIORS
@@ -40,10 +40,8 @@ class Acceptance:
     def alphas(self, source: str, match_len: int, n_tokens: int) -> list[float]:
         """Per drafted token the probability that it is accepted, given that those before it were."""
         alphas: list[float] = []
-        while len(alphas) < n_tokens:
-            bucket = bucket_of(match_len + len(alphas))
-            ends = BUCKET_EDGES[bucket + 1] - match_len if bucket + 1 < len(BUCKET_EDGES) else n_tokens
-            alphas += [self._alpha(source, bucket)] * (min(ends, n_tokens) - len(alphas))
+        for bucket, start, end in _in_buckets(match_len, n_tokens):
+            alphas += [self._alpha(source, bucket)] * (end - start)
         return alphas
 
     def _alpha(self, source: str, bucket: int) -> float:
@@ -74,18 +72,28 @@ class Acceptance:
 
     def observe(self, source: str, match_len: int, n_accepted: int, n_tested: int) -> None:
         """Count one draft: n_tested is n_accepted, plus one when a token was rejected."""
-        for j in range(n_tested):
-            bucket = bucket_of(match_len + j)
-            one = (1.0, float(j < n_accepted))
+        for bucket, start, end in _in_buckets(match_len, n_tested):
+            counts = (float(end - start), float(max(0, min(end, n_accepted) - start)))
             for file_type in self._levels:
                 cell = (source, file_type, bucket)
-                self._cells[cell] = merged(self._cells.get(cell, NO_COUNTS), one)
-                self._fresh[cell] = merged(self._fresh.get(cell, NO_COUNTS), one)
+                self._cells[cell] = merged(self._cells.get(cell, NO_COUNTS), counts)
+                self._fresh[cell] = merged(self._fresh.get(cell, NO_COUNTS), counts)
 
     def fresh(self) -> dict[Cell, Counts]:
         """What was counted since the last call, to be merged into what others counted meanwhile."""
         fresh, self._fresh = self._fresh, {}
         return fresh
+
+
+def _in_buckets(match_len: int, n_tokens: int) -> Iterator[tuple[int, int, int]]:
+    """The buckets through which a draft of n_tokens goes: bucket, and from which token to which (excluded)."""
+    start = 0
+    while start < n_tokens:
+        bucket = bucket_of(match_len + start)
+        is_last = bucket + 1 == len(BUCKET_EDGES)
+        end = n_tokens if is_last else min(n_tokens, BUCKET_EDGES[bucket + 1] - match_len)
+        yield bucket, start, end
+        start = end
 
 
 def merged(old: Counts, fresh: Counts) -> Counts:

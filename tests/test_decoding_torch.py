@@ -17,7 +17,7 @@ from speculation.drafters.copy import CopyDrafter
 from speculation.drafters.lookup import PromptLookupDrafter
 from speculation.drafters.shifted import ShiftedDrafter
 from speculation.drafters.suffix import SuffixDrafter
-from speculation.gamma import CostCurve
+from speculation.gamma import FixedCost
 from speculation.models.cached_lm import CachedLM
 from speculation.models.small_lm import TorchSmallLM
 from speculation.models.verify import TorchTarget
@@ -178,7 +178,7 @@ def test_drafts_learn_from_every_pass_once() -> None:
 
 def small_lm(seed: int, sampling: Sampling = GREEDY) -> TorchSmallLM:
     """Seed 0 is the target itself, 1 another model."""
-    return TorchSmallLM(CachedLM(tiny.model(N_VOCAB, seed), BUDGET), sampling, CostCurve({1: 0.01, 4: 0.02}), N_VOCAB)
+    return TorchSmallLM(CachedLM(tiny.model(N_VOCAB, seed), BUDGET), sampling, FixedCost({1: 1e-6}), N_VOCAB)
 
 
 def prefilled(target: CachedLM, prompt: tuple[int, ...]) -> None:

@@ -95,8 +95,10 @@ class TorchSmallLM:
         entropy = float(torch.special.entr(q[n_kept]).sum())
         return Written((*copied[:n_kept], verdict.next_token), tuple(q[: n_kept + 1]), entropy)
 
-    def _readable(self, token_ids: Sequence[int]) -> list[int]:
+    def _readable(self, token_ids: Sequence[int]) -> Sequence[int]:
         n_vocab = self._lm.n_vocab
+        if max(token_ids, default=0) < n_vocab:  # nearly always, and a prefix is long
+            return token_ids
         return [token if token < n_vocab else 0 for token in token_ids]
 
 
