@@ -11,7 +11,7 @@ StetError
 
 import re
 
-NO_MEMORY = re.compile("out of memory|(can't|cannot) allocate memory|not enough memory", re.IGNORECASE)
+NO_MEMORY = re.compile("out of memory|(can't|cannot) allocate memory|not enough memory|ALLOC_FAILED", re.IGNORECASE)
 
 
 class StetError(Exception):

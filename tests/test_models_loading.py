@@ -7,7 +7,7 @@ import pytest
 from toy_models import toy_gguf
 
 from speculation.config import models_dir
-from speculation.errors import ConfigError, ModelError
+from speculation.errors import ConfigError, ModelError, is_out_of_memory
 from speculation.models import store
 
 pytestmark = pytest.mark.torch
@@ -168,6 +168,44 @@ def test_a_cpu_computes_in_what_it_has_instructions_for(monkeypatch, capabilitie
     assert forms.choose_dtype("auto", cpu) == auto
     assert forms.choose_dtype("float16", cpu) == float16
     assert forms.choose_dtype("float32", cpu) == "float32"
+
+
+OLD_GPU = "CUDA error: no kernel image is available for execution on the device\nCompile with TORCH_USE_CUDA_DSA"
+FULL_GPU = "CUDA out of memory. Tried to allocate 2.00 MiB."
+
+
+@pytest.mark.parametrize(("trouble", "taken", "warns"), [(OLD_GPU, "cpu", True), (FULL_GPU, "cuda", False)])
+def test_a_gpu_that_computes_nothing_is_passed_over_unless_it_is_named(monkeypatch, caplog, trouble, taken, warns):
+    def compute(device):
+        raise RuntimeError(trouble)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(forms, "_compute", compute)
+    forms._has_good_gpu.cache_clear()
+    try:
+        assert str(forms.choose_device("auto")) == taken
+    finally:
+        forms._has_good_gpu.cache_clear()
+    assert ("the CPU is taken instead: CUDA error: no kernel image" in caplog.text) == warns
+    with pytest.raises(ConfigError, match="device 'cuda' can't be used .*CUDA") as refused:
+        forms.choose_device("cuda")
+    assert "\n" not in str(refused.value)
+
+
+def test_layers_that_no_gpu_had_room_for_are_not_left_in_ram(toy, monkeypatch):
+    """As when accelerate finds that they don't fit: it would go on, at seconds a token."""
+    gpus = torch.device("cuda")
+    monkeypatch.setattr(loading, "choose_device", lambda device: gpus)
+    monkeypatch.setattr(loading, "choose_dtype", lambda dtype, device: "float32")
+    monkeypatch.setattr(loading, "free_bytes", lambda device: 3_000_000)
+    monkeypatch.setattr(loading, "_device_map", lambda folder, device: {"": "cpu"})
+    with pytest.raises(ModelError, match="doesn't fit into the free memory: its weights take .* 3.0 MB were free"):
+        loading.load_model(toy)
+
+
+def test_cublas_without_memory_is_known_for_what_it_is():
+    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
+    assert not is_out_of_memory(RuntimeError(OLD_GPU))
 
 
 def test_nothing_is_packed_off_the_cpu():

@@ -38,6 +38,7 @@ def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rooms that are soon too small, so that they grow."""
     monkeypatch.setattr(static, "MIN_CAPACITY", 8)
     monkeypatch.setattr(static, "MIN_CAPTURED", 8)
+    monkeypatch.setattr(static, "MIN_SEEN", 8)
 
 
 def test_a_pass_is_as_long_as_the_next_bucket() -> None:
@@ -159,6 +160,7 @@ class Uncaptured:
 
     def __init__(self, run: Any, ids: torch.Tensor, other: Any) -> None:
         self._run = run
+        run(ids)
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
         return self._run(ids)
@@ -179,7 +181,7 @@ def test_a_captured_pass_neither_waits_for_the_device_nor_leaves_it(
     for text in ([1, 2, 3], [4] * 20, [1, 2, 3, 4]):
         logits = fixed.logits(text, [5, 6])
         assert logits.shape == (3, N_VOCAB) and logits.is_meta
-    assert set(fixed._graphs) == {4}
+    assert set(fixed._graphs) == {(32, 32), (4, 8)}
     with pytest.raises(NotImplementedError, match="no data"):
         logits.argmax(-1).tolist()
 
@@ -191,7 +193,20 @@ def test_what_would_be_captured_computes_the_same(monkeypatch: pytest.MonkeyPatc
     for text, continuation in (([1, 2, 3], [4, 5]), ([1, 2, 3, 4, 9], []), ([7], [7] * 12), ([1, 2], [3])):
         got, wanted = (each.logits(text, continuation) for each in (fixed, growing))
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
-    assert fixed._room.n_seen == fixed._room.capacity == 16
+    assert fixed._room.capacity == 16
+    assert set(fixed._graphs) == {(16, 16), (2, 8)}  # what was captured before the room grew is gone
+
+
+def test_a_few_tokens_behind_are_caught_up_with_in_a_captured_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a small LM is after each draft that was accepted as a whole. Many are read as a prompt is."""
+    monkeypatch.setattr(static, "Graph", Uncaptured)
+    monkeypatch.setattr(StaticLM, "captures", True)
+    fixed, growing = StaticLM(lm().model, BUDGET, (1, 4)), CachedLM(lm().model, BUDGET)
+    text: list[int] = []
+    for n_more in (20, 3, 2):
+        text += [(len(text) + i) % N_VOCAB for i in range(n_more)]
+        torch.testing.assert_close(fixed.logits(text, ()), growing.logits(text, ()), rtol=1e-4, atol=1e-4)
+    assert set(fixed._graphs) == {(1, 32), (4, 32)}
 
 
 def test_an_engine_that_captures_has_all_shapes_before_the_first_rewrite(
@@ -204,13 +219,17 @@ def test_an_engine_that_captures_has_all_shapes_before_the_first_rewrite(
     monkeypatch.setattr(StaticLM, "captures", True)
     with closing(Engine.open(config(folder, folder, passes="static"))) as engine:
         for lm in (engine.target, engine.small):
-            assert isinstance(lm, StaticLM) and set(lm._graphs) == set(BUCKETS)
+            assert isinstance(lm, StaticLM)
+            assert set(lm._graphs) >= {(q, n_seen) for q in BUCKETS for n_seen in (8, 64, lm._room.capacity)}
         assert answer(engine, 60, source=CODE)[1] == wanted
 
 
 def test_what_has_no_fixed_shape_is_said(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="a model that has windows; leave passes at dynamic"):
         StaticLM(tiny.model(use_sliding_window=True, sliding_window=8, max_window_layers=1), BUDGET)
+    positions = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    with pytest.raises(ModelError, match=r"dynamic positions \(RoPE\); leave passes at dynamic"):
+        StaticLM(tiny.model(rope_parameters=positions), BUDGET)
     with pytest.raises(ModelError, match="same passes can't be had with an encoder-decoder model"):
         following(t5(), BUDGET, "same")
     with pytest.raises(ConfigError, match="passes must be dynamic, static, same, not 'fast'"):

@@ -17,6 +17,7 @@ from speculation.drafters.copiers import copiers
 from speculation.errors import ConfigError
 from speculation.gamma import CostCurve
 from speculation.models.baselines import Baselines
+from speculation.models.cached_lm import wait_for
 from speculation.models.driven import (
     DrivenLM,
     DrivenStaticLM,
@@ -24,7 +25,6 @@ from speculation.models.driven import (
     bytes_read,
     copy_bandwidth,
     peak_bytes,
-    wait_for,
 )
 from speculation.models.loading import machine_name
 from speculation.models.small_lm import TorchSmallLM

@@ -95,7 +95,7 @@ def _passes(model: Any) -> Iterator[list[float]]:
 
     def note(*_: object) -> None:
         if model.device.type == "cuda":
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(model.device)
         ends.append(time.perf_counter())
 
     handle = model.register_forward_hook(note)

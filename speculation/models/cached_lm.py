@@ -109,6 +109,7 @@ class CachedLM:
             slot, n_held = self._follow(prefix)  # since the yield another request may have had the caches
             if chunk := list(prefix[n_held : n_held + self.chunk]):
                 self._forward(slot, chunk, n_logits=1)
+                wait_for(self._device)  # else a GPU's progress is told ahead, and its time counts as the next pass's
             n_held += len(chunk)
             yield n_held
 
@@ -214,6 +215,12 @@ class CachedLM:
         started = time.perf_counter()
         self.logits(prefix, [0] * (q - 1))[-1].argmax().item()  # .item() waits for the device
         return time.perf_counter() - started
+
+
+def wait_for(device: torch.device) -> None:
+    """Until all that was asked of the device is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def kv_bytes_per_token(config: Any, n_bytes_a_number: int) -> int:

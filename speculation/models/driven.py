@@ -14,7 +14,7 @@ from transformers import LogitsProcessor
 
 from speculation.errors import ModelError
 from speculation.models import packed
-from speculation.models.cached_lm import CachedLM
+from speculation.models.cached_lm import CachedLM, wait_for
 from speculation.models.catalog import SHAPES
 from speculation.models.fit import auto_preset
 from speculation.models.forms import choose_device
@@ -113,12 +113,6 @@ def copy_bandwidth(device: torch.device) -> float:
         wait_for(device)
         seconds.append(time.perf_counter() - started)
     return 2 * a.numel() / min(seconds)
-
-
-def wait_for(device: torch.device) -> None:
-    """Until all that was asked of the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def peak_bytes(device: torch.device) -> int | None:

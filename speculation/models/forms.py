@@ -1,5 +1,6 @@
 """Which device a setting stands for, and in which form weights are there. Knows no model and no folder."""
 
+import logging
 from functools import cache
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from speculation.errors import ConfigError, ModelError, is_out_of_memory
 from speculation.models import packed
 from speculation.models.packed import Packed, PackedFloat16, PackedInt8
 from speculation.models.quantized import Int4, Int8
+
+logger = logging.getLogger(__name__)
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 QUANTIZED = (Int8.form, Int4.form)
@@ -27,14 +30,13 @@ def choose_device(device: str) -> torch.device:
     """The device that a setting stands for. "auto" is CUDA if it works, else the CPU. Raises ConfigError."""
     if device == "auto":
         # Not Apple's mps: nobody has checked yet that speculative decoding is exact there. It can be asked for.
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if _has_good_gpu() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(1, device=chosen)
+        _compute(chosen)
     except (RuntimeError, AssertionError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(
-            f"device {device!r} can't be used (wanted auto, cpu, cuda, cuda:N or mps): {reason}"
+            f"device {device!r} can't be used (wanted auto, cpu, cuda, cuda:N or mps): {_first_line(error)}"
         ) from None
     return chosen
 
@@ -104,6 +106,28 @@ def computed_in(form: str, device: torch.device) -> torch.dtype:
     if device.type == "cpu":
         return torch.float32
     return torch.bfloat16 if _is_good_at_bfloat16(device) else torch.float16
+
+
+@cache
+def _has_good_gpu() -> bool:
+    """Whether a GPU is there that computes: torch comes without kernels for older ones, and says so only when asked."""
+    if not torch.cuda.is_available():
+        return False
+    try:
+        _compute(torch.device("cuda"))
+    except RuntimeError as error:
+        if not is_out_of_memory(error):  # a full one is said when the weights are loaded
+            logger.warning("the GPU can't be used, the CPU is taken instead: %s", _first_line(error))
+            return False
+    return True
+
+
+def _compute(device: torch.device) -> None:
+    torch.ones(1, device=device).add_(1).tolist()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @cache

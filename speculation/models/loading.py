@@ -111,6 +111,8 @@ def _load(folder: Path, device: torch.device, form: str) -> Any:
             local_files_only=True,
             trust_remote_code=False,
         )
+        if not kinds and device.type == "cuda" and any(not weight.is_cuda for weight in model.parameters()):
+            raise MemoryError  # of all GPUs: the other layers went to RAM or to a disk, where a token takes seconds
         return _finished(model, kinds, device)
 
 
@@ -145,6 +147,9 @@ def _dtype_before(kinds: Packing | None, form: str, device: torch.device) -> tor
 
 
 def _finished(model: Any, kinds: Packing | None, device: torch.device) -> Any:
+    # torch prefers cuDNN's attention on the largest GPUs; it makes a plan for each new length, 30 ms a pass, and has
+    # written wrong text there (pytorch issue 193893).
+    torch.backends.cuda.enable_cudnn_sdp(False)
     model.eval().requires_grad_(False)
     if kinds:
         packed.pack(model, kinds.layer, kinds.head, device)

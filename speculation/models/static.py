@@ -22,6 +22,9 @@ SAME_BUCKET = (32,)
 """One shape for every pass: what a token becomes doesn't depend on how many were drafted, bit for bit."""
 MIN_CAPACITY, MIN_CAPTURED = 1024, 4096
 """Room at first. When it grows all is captured anew, so where that is done it holds most files from the start."""
+MIN_SEEN = 1024
+"""How much of the room a captured pass looks at, at least; from there on in steps of two times. GPUs walk through all
+of it in a few blocks, so that to look at 4,096 places for a text of 500 tokens costs as much as the weights."""
 
 
 class StaticLM(CachedLM):
@@ -41,6 +44,9 @@ class StaticLM(CachedLM):
             raise ModelError("static passes need a model on one device; leave passes at dynamic")
         if set(getattr(model.config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}:
             raise ModelError("static passes can't be had with a model that has windows; leave passes at dynamic")
+        rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+        if rope.get("rope_type") == "dynamic":  # each pass asks the device how long the text is: can't be captured
+            raise ModelError("static passes can't be had with dynamic positions (RoPE); leave passes at dynamic")
         self._vacate()
 
     @property
@@ -55,10 +61,16 @@ class StaticLM(CachedLM):
                 pass
         return super().logits(prefix, continuation)
 
+    @torch.inference_mode()
     def warm_up(self, n_prefix: int = 1) -> None:
         """Make room behind so many tokens for the longest pass, and run every shape: the first time takes longer."""
         for q in reversed(self.buckets):
             self.logits([0] * n_prefix, [0] * (q - 1))
+        n_seen = MIN_SEEN
+        while self.captures and n_seen <= self._room.capacity:
+            for q in self.buckets:
+                self._captured(q, n_seen)
+            n_seen *= 2
 
     def forget(self) -> None:
         """Drop every cache, the room and its graphs."""
@@ -69,7 +81,8 @@ class StaticLM(CachedLM):
         self._room = FixedCache(self.model.config.get_text_config().num_hidden_layers, self.device)
         self._tenant: Stored | None = None
         """Whose keys and values are in the room."""
-        self._graphs: dict[int, Graph] = {}
+        self._graphs: dict[tuple[int, int], Graph] = {}
+        """By how long a pass is, and how much of the room it looks at."""
 
     def _new_cache(self) -> "Stored":
         return Stored()
@@ -109,27 +122,33 @@ class StaticLM(CachedLM):
 
     def _pass(self, cache: "Stored", token_ids: list[int], n_logits: int) -> torch.Tensor:
         n = len(token_ids)
-        is_prefill = n_logits < n and not self._is_same  # few rows of many are wanted
-        is_captured = self.captures and not is_prefill
+        # Few rows of many are wanted. A capture is worth more than the rows that it computes in vain.
+        is_prefill = n_logits < n and not self._is_same and (not self.captures or n > self.buckets[-1])
         q = n if is_prefill else padded(n, self.buckets)
         self._enter(cache, q)
         ids = torch.tensor([token_ids + [0] * (q - n)], device=self.device)
-        # The shape of a captured pass can't change, and that of one that is always the same must not.
-        self._room.n_seen = self._room.capacity if is_captured or self._is_same else cache.n_held + q
-        if not is_captured:
-            logits = self._run(ids, n_logits if is_prefill else q)
+        n_seen = self._room.capacity if self._is_same else cache.n_held + q  # what is always the same has one shape
+        if self.captures and not is_prefill:
+            logits = self._captured(q, n_seen)(ids)
         else:
-            if q not in self._graphs:
-                other = next(iter(self._graphs.values()), None)
-                self._graphs[q] = Graph(lambda ids: self._run(ids, q), ids, other)
-            logits = self._graphs[q](ids)
+            logits = self._run(ids, n_logits if is_prefill else q, n_seen)
         cache.n_held += n
         return logits[len(logits) - q + n - n_logits : len(logits) - q + n]
 
-    def _run(self, ids: torch.Tensor, n_rows: int) -> torch.Tensor:
+    def _captured(self, q: int, n_seen: int) -> "Graph":
+        """The pass over q tokens that looks at n_seen places or some more."""
+        n_seen = max(MIN_SEEN, 1 << (n_seen - 1).bit_length())
+        if (q, n_seen) not in self._graphs:
+            other = next(iter(self._graphs.values()), None)
+            ids = torch.zeros((1, q), dtype=torch.long, device=self.device)
+            self._graphs[q, n_seen] = Graph(lambda ids: self._run(ids, q, n_seen), ids, other)
+        return self._graphs[q, n_seen]
+
+    def _run(self, ids: torch.Tensor, n_rows: int, n_seen: int) -> torch.Tensor:
         """One pass behind what the room holds, which counts none of it: the last n_rows rows of logits."""
         # Nothing here waits for the device or depends on how much is held, so it can be captured.
         room = self._room
+        room.n_seen = n_seen
         room.places = torch.arange(ids.shape[1], device=self.device) + room.length
         unseen = torch.arange(room.n_seen, device=self.device) > room.places[:, None]  # [q, n_seen]
         # As numbers to be added: a mask of truth values would be made into these in each layer.
@@ -149,20 +168,23 @@ class Graph:
     """A pass of one shape, captured on the GPU: one launch instead of hundreds."""
 
     def __init__(self, run: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor, other: "Graph | None") -> None:
-        """other: one whose memory it may use, for no two of them run at once."""
-        self._ids = ids.clone()
-        # Libraries set themselves up in their first calls, which can't be captured.
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(2):
-                run(self._ids)
-        torch.cuda.current_stream().wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        # Other threads answer requests meanwhile: what they ask of the driver doesn't concern the capture.
+        """other: one of the same model, whose memory it may use, for no two of them run at once."""
+        self._ids = ids
+        # A stream for each model, on its own GPU: torch keeps a workspace of cuBLAS for each stream, and takes it away
+        # with any graph that was captured there (pytorch issue 193402).
+        self._stream: torch.cuda.Stream = torch.cuda.Stream(ids.device) if other is None else other._stream
         pool = None if other is None else other._graph.pool()
-        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
-            self._logits = run(self._ids)
+        with torch.cuda.device(ids.device):
+            # Libraries set themselves up in their first calls, which can't be captured.
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                for _ in range(2):
+                    run(self._ids)
+            torch.cuda.current_stream().wait_stream(self._stream)
+            self._graph: torch.cuda.CUDAGraph = torch.cuda.CUDAGraph()
+            # Other threads answer requests meanwhile: what they ask of the driver doesn't concern the capture.
+            with torch.cuda.graph(self._graph, pool, self._stream, capture_error_mode="thread_local"):
+                self._logits = run(self._ids)
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
         """The logits; they hold until the next call of this or another one that shares its memory."""
