@@ -1,8 +1,9 @@
 """Passes of fixed shape: the same logits and tokens as with growing caches; of one shape, the same to the last bit."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -164,6 +165,37 @@ class Uncaptured:
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
         return self._run(ids)
+
+
+def test_each_model_is_captured_on_a_stream_and_in_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By CUDA's calls alone: what they do can't be had without a GPU."""
+    streams: list[Any] = []
+    captures: list[Any] = []
+
+    def stream(device: torch.device) -> Any:
+        streams.append(SimpleNamespace(device=device, wait_stream=lambda other: None))
+        return streams[-1]
+
+    def capture(graph: Any, pool: Any, stream: Any, capture_error_mode: str) -> Any:
+        captures.append((pool, stream))
+        return nullcontext()
+
+    monkeypatch.setattr(torch.cuda, "Stream", stream)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(pool=lambda: "memory", replay=lambda: None))
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(wait_stream=lambda other: None))
+    for context in ("stream", "device"):
+        monkeypatch.setattr(torch.cuda, context, lambda of: nullcontext())
+    monkeypatch.setattr(StaticLM, "captures", True)
+    for model in (StaticLM(lm().model, BUDGET), StaticLM(lm().model, BUDGET)):
+        for text in ([1], [1, 2]):
+            model.logits(text, ())
+            model.logits(text, [3, 4])
+    assert [(pool, streams.index(stream)) for pool, stream in captures] == [
+        *((None, 0), ("memory", 0)),
+        *((None, 1), ("memory", 1)),
+    ]
+    assert all(stream.device == lm().device for stream in streams)
 
 
 @pytest.mark.parametrize("is_fused", [True, False])
