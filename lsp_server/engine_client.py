@@ -93,7 +93,7 @@ class Server:
     model: str = ""
 
     def connect(self) -> httpx.AsyncClient:
-        """A client for it. Proxies of the environment are for other servers than the user's own engine."""
+        """A client for it. Proxies of the environment are for other machines than the user's own."""
         timeout = httpx.Timeout(None, connect=5.0)
         is_local = self.socket is not None
         # To read the certificates takes longer than a keystroke may: never for a socket, else once.
@@ -106,6 +106,8 @@ class Server:
             headers=self.headers,
             timeout=timeout,
             trust_env=not is_local,
+            # Windows names a proxy without its exceptions, and the engine listens on TCP there.
+            mounts=dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]")),
         )
 
 

@@ -5,6 +5,7 @@ server, a path or a program. Knows files; knows no editor.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from lsp_server.recipes import PROJECT, Recipe
 from speculation.errors import ConfigError
 
 SETTINGS_FILE, AGENTS_FILE = ".stet.toml", "AGENTS.md"
+DRIVE = re.compile("^/([a-z])%3a", re.IGNORECASE)
 
 
 class Used(NamedTuple):
@@ -62,7 +64,10 @@ def path_of_uri(uri: str) -> Path | None:
         parts = urlsplit(uri)
     except ValueError:
         return None
-    return Path(url2pathname(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    # VS Code writes the colon of a drive as %3A, which url2pathname takes for a part of a name on Windows.
+    return Path(url2pathname(DRIVE.sub(r"/\1:", parts.path)))
 
 
 def read_project(file: Path, workspaces: Iterable[Path]) -> Project:

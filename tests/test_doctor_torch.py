@@ -1,5 +1,6 @@
 """`stet doctor` looks at everything, starts no engine, and says what to do."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from speculation.cli import doctor
 from speculation.config import PRESETS
 from speculation.models import store
 from speculation.models.catalog import SHAPES
@@ -50,6 +52,13 @@ def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "answered" in found[-1]["said"] and remedies["language server"] is None
     assert not (tmp_path / "run" / "engine.json").exists() and not (tmp_path / "state").exists(), "nothing is made"
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="needs a torch without CUDA")
+def test_a_gpu_that_torch_was_not_installed_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    _, gpu, *_ = itertools.islice(doctor.findings("small"), 2)
+    assert gpu.what == "gpu" and "without CUDA" in gpu.said and "pytorch.org" in str(gpu.remedy)
 
 
 def test_with_everything_there_the_digest_is_shown(tmp_path: Path) -> None:

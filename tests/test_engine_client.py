@@ -92,6 +92,14 @@ async def test_trouble_is_one_error(lines: list[str], status: int, error: type[S
             await ask(named)
 
 
+async def test_no_proxy_hears_what_is_said_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with server([delta("a", "stop"), "data: [DONE]"]) as (settings, _):
+        assert (await ask(settings))[-1].finish_reason == "stop"
+
+
 async def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(EngineError, match=r"127\.0\.0\.1:9"):
         await ask(Settings(model="m", server_url="http://127.0.0.1:9"))

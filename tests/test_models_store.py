@@ -87,6 +87,16 @@ def test_remove_deletes_what_was_fetched_and_never_behind_a_link(tmp_path):
     assert (elsewhere / "mine").exists() and not store.folder_of(TINY, models_dir).is_symlink()
 
 
+def test_what_an_engine_has_open_is_not_removed_without_a_word(tmp_path, monkeypatch):
+    def rmtree(folder):
+        raise PermissionError(13, "in use")
+
+    make_ready(TINY, tmp_path)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    with pytest.raises(ModelError, match="can't be removed: in use; stop the engine that uses it"):
+        store.remove(TINY, tmp_path)
+
+
 def test_a_full_disk_is_said_with_what_is_needed_and_free(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**12, 10**12, 5_000_000))
     with pytest.raises(FetchError, match=r"not enough disk for tiny: 1\.27 GB needed, 5\.0 MB free"):

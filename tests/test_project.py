@@ -13,6 +13,7 @@ from lsp_editor import CODE, NEW_TWO, Editor, editor, engine, fails, folder, lin
 from lsprotocol import types as t
 from stub_engine import StubEngine
 
+from lsp_server import project
 from lsp_server.project import Project, path_of_uri, read_project, repository_of
 from lsp_server.recipe_files import MAX_CHARS, MAX_FILE_BYTES
 from lsp_server.recipes import RECIPES, Recipe
@@ -149,6 +150,14 @@ def test_a_link_within_the_workspace_is_followed(tmp_path: Path) -> None:
     put(tmp_path / "docs/rules.md", "linked")
     (tmp_path / "AGENTS.md").symlink_to(tmp_path / "docs/rules.md")
     assert read(tmp_path, "a.py").instructions == "linked"
+
+
+@pytest.mark.parametrize("uri", ["file:///c%3A/a%20b/c.py", "file:///C%3a/a%20b/c.py", "file:///c:/a%20b/c.py"])
+def test_a_drive_of_windows_is_one_however_its_colon_is_written(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(project, "url2pathname", lambda path: seen.append(path) or path)
+    path_of_uri(uri)
+    assert seen == [uri.removeprefix("file://").replace("%3A", ":").replace("%3a", ":")]
 
 
 def test_only_local_files_have_a_workspace(tmp_path: Path) -> None:

@@ -106,6 +106,28 @@ def test_ten_simultaneous_starts_give_one_process() -> None:
     assert endpoint and pids == {str(endpoint.pid)}
 
 
+def test_what_a_killed_engine_left_is_cleared_away_when_it_is_to_stop(folder: Path) -> None:
+    """On TCP another program may listen where it did."""
+    runtime.write_endpoint(folder, Endpoint(pid=1, port=9))
+    runtime.new_token(folder)
+    assert process.stop() is False
+    assert runtime.read_endpoint(folder) is None and not (folder / "engine.json").exists()
+
+
+def test_a_log_that_another_engine_holds_is_written_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where a file that is open can't be renamed."""
+
+    def replace(path: Path, target: Path) -> None:
+        raise PermissionError(32, "used by another process")
+
+    log = runtime.log_path()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("before\n")
+    monkeypatch.setattr(type(log), "replace", replace)
+    start()
+    assert log.read_text().startswith("before\n")
+
+
 def test_killed_in_mid_stream_the_client_hears_it_and_the_next_start_works(behave: Behave) -> None:
     behave(chunks=["x"] * 1000, delay_s=0.02)
     endpoint = start()

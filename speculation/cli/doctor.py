@@ -37,8 +37,11 @@ def findings(model: str) -> Iterator[Finding]:
     yield Finding("version", f"stet-lsp {version('stet-lsp')}, Python {platform.python_version()}, {libraries}")
     # Imported here: torch and transformers take seconds, and the first line need not wait for them.
     from speculation.models.fit import auto_preset, fit_presets
-    from speculation.models.forms import choose_device
+    from speculation.models.forms import choose_device, is_torch_without_cuda
 
+    if is_torch_without_cuda():
+        remedy = "install torch for CUDA, by the command that https://pytorch.org/get-started/locally gives"
+        yield Finding("gpu", "NVIDIA's driver is here, but torch was installed without CUDA: the CPU is used", remedy)
     fits, recommended = fit_presets(models_dir(), n_held=held_by_engine("auto"))
     free = f"{store.human_size(fits[0].free_bytes)} free on {fits[0].device}"
     if recommended:

@@ -1,6 +1,7 @@
 """Which device a setting stands for, and in which form weights are there. Knows no model and no folder."""
 
 import logging
+import shutil
 from functools import cache
 from typing import NamedTuple
 
@@ -106,6 +107,11 @@ def computed_in(form: str, device: torch.device) -> torch.dtype:
     if device.type == "cpu":
         return torch.float32
     return torch.bfloat16 if _is_good_at_bfloat16(device) else torch.float16
+
+
+def is_torch_without_cuda() -> bool:
+    """Whether NVIDIA's driver is here, and a torch that can't use it: pip gives that one on Windows."""
+    return torch.version.cuda is None and shutil.which("nvidia-smi") is not None
 
 
 @cache

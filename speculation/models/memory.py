@@ -90,6 +90,8 @@ def held_gpu_bytes() -> int:
 def process_bytes(pid: int) -> int:
     """RAM that would be free if this process ended; 0 for one that may not be asked."""
     try:
-        return int(psutil.Process(pid).memory_full_info().uss)
+        process = psutil.Process(pid)
+        # macOS tells nobody what a process has for itself; on Linux the other counts mapped files as well.
+        return int(process.memory_info().rss if psutil.MACOS else process.memory_full_info().uss)
     except psutil.Error:
         return 0

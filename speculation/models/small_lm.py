@@ -109,7 +109,8 @@ def _write_greedily(logits: torch.Tensor, copied: Sequence[int]) -> Written:
     n_kept = (choices[:-1] == drafted).cumprod(dim=0).sum()
     log_q = logits.index_select(0, n_kept[None])[0].float().log_softmax(dim=-1)
     entropy = -(log_q.exp() * log_q).sum()
-    *numbers, n, nats = torch.cat([choices.double(), n_kept[None].double(), entropy[None].double()]).tolist()
+    # In one copy to the host: float32 holds every id of a vocabulary, and mps has no float64.
+    *numbers, n, nats = torch.cat([choices.float(), n_kept[None].float(), entropy[None]]).tolist()
     token_ids = tuple(int(number) for number in numbers[: int(n) + 1])
     # A greedy target keeps a token if it is its own first choice, whatever q says.
     return Written(token_ids, (), nats)

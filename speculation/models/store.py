@@ -160,7 +160,7 @@ def damage(path: Path) -> str | None:
 
 
 def remove(model_id: str, models_dir: Path) -> int:
-    """Delete what was fetched of this model, finished or not, and say how many bytes that was."""
+    """Delete what was fetched of this model, finished or not, and say how many bytes that was. Raises ModelError."""
     freed = 0
     with locked(model_id, models_dir):
         for folder in (folder_of(model_id, models_dir), staging_of(model_id, models_dir)):
@@ -169,5 +169,9 @@ def remove(model_id: str, models_dir: Path) -> int:
                 folder.unlink()
             elif folder.is_dir():
                 freed += tree_size(folder)
-                shutil.rmtree(folder)
+                try:
+                    shutil.rmtree(folder)
+                except OSError as error:  # Windows keeps what an engine has open
+                    reason = error.strerror or str(error)
+                    raise ModelError(f"{folder} can't be removed: {reason}; stop the engine that uses it") from error
     return freed

@@ -26,8 +26,8 @@ from speculation.errors import EngineError
 from speculation.serving import runtime
 from speculation.serving.runtime import Endpoint
 
-PROGRAM = (sys.executable, "-P", "-m", "speculation.serving")
-"""-P: the folder an editor happens to stand in must not be on the engine's import path."""
+PROGRAM = (sys.executable, "-P", "-X", "utf8", "-m", "speculation.serving")
+"""-P: the folder an editor happens to stand in must not be on the engine's import path. utf8: so that its log is."""
 
 ANSWER_S = 30.0
 """How long /health may take. It is answered at once, save while an import or a load holds the interpreter."""
@@ -141,7 +141,8 @@ def wait_until_loaded(endpoint: Endpoint) -> Health:
 def stop(grace_s: float = 3.0) -> bool:
     """Ask the engine to leave, then insist; False when none was running. Raises EngineError if it stays."""
     folder = runtime.runtime_dir()
-    if not runtime.is_running(folder):
+    with contextlib.suppress(Timeout), runtime.engine_lock(folder).acquire(timeout=0):
+        runtime.clear(folder)  # what an engine that was killed left behind: somebody else may listen there by now
         return False
     endpoint = runtime.read_endpoint(folder)
     if endpoint is None:
@@ -168,7 +169,7 @@ def _kill(endpoint: Endpoint) -> None:
 
 
 def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(OSError):  # it is gone, which Windows has several words for
         os.kill(pid, number)
 
 
@@ -251,7 +252,7 @@ def _spawn(command: list[str], deadline: float) -> Endpoint:
     log = runtime.log_path()
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        if log.exists():
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # on Windows an engine that is leaving holds it
             log.replace(log.with_suffix(".log.1"))
         log_fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
@@ -264,6 +265,8 @@ def _spawn(command: list[str], deadline: float) -> Endpoint:
             stderr=log_fd,
             cwd=log.parent,
             start_new_session=True,
+            # Windows has no sessions: there it would end with the console of whoever asked first.
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     finally:
         os.close(log_fd)

@@ -37,7 +37,9 @@ export function findProgram(places: Places): Program | undefined {
     const command = configured('stet.interpreter', places.interpreter);
     return { command, args: ['-m', 'lsp_server.cli'], source: 'stet.interpreter' };
   }
-  const scripts = places.python ? [dirname(places.python)] : [];
+  // Outside of a virtual environment Windows has the interpreter beside its folder of scripts.
+  const beside = places.python ? dirname(places.python) : undefined;
+  const scripts = beside ? [beside, scriptsOf(beside)] : [];
   return (
     // A relative entry of the PATH means a folder of whoever starts the editor: perhaps a repository's.
     inFolders(places.searchPath.split(delimiter).filter(isAbsolute), 'PATH') ??

@@ -2,13 +2,24 @@
 
 import * as vscode from 'vscode';
 import { programIn, scriptsOf } from './find';
-import { agreed, runInTerminal } from './run';
+import { agreed, outcomeOf, runInTerminal } from './run';
 import type { Server } from './server';
 import { setting } from './settings';
+
+const IS_NEW_ENOUGH = 'import sys; sys.exit(sys.version_info < (3, 11))';
 
 /** Install the server into this extension's own virtual environment. */
 export async function install(server: Server): Promise<void> {
   const python = process.platform === 'win32' ? ['py', '-3'] : ['python3'];
+  const [command = '', ...args] = python;
+  const { isOk } = await outcomeOf({ command, args, source: '' }, ['-c', IS_NEW_ENOUGH]);
+  if (!isOk) {
+    void vscode.window.showErrorMessage(
+      `Stet: the server needs Python 3.11 or newer, and \`${python.join(' ')}\` is older or not there. ` +
+        'Install one from python.org (or name an interpreter that has stet-lsp in the setting stet.interpreter).',
+    );
+    return;
+  }
   const inside = programIn(scriptsOf(server.environment), 'python');
   const commands = [
     [...python, '-m', 'venv', server.environment],

@@ -15,7 +15,9 @@ export interface Outcome {
 /** What the program says. Nobody is there whom it could ask. */
 export function outcomeOf({ command, args }: Program, words: readonly string[]): Promise<Outcome> {
   return new Promise((resolve) => {
-    const child = execFile(command, [...args, ...words], { timeout: TIMEOUT_MS }, (error, stdout, stderr) => {
+    // In a pipe Python writes the code page of Windows, Node reads UTF-8.
+    const options = { timeout: TIMEOUT_MS, env: { ...process.env, PYTHONUTF8: '1' } };
+    const child = execFile(command, [...args, ...words], options, (error, stdout, stderr) => {
       resolve({ isOk: !error, stdout, stderr: stderr || (error?.message ?? '') });
     });
     child.stdin?.end();
