@@ -98,7 +98,7 @@ def _in_buckets(match_len: int, n_tokens: int) -> Iterator[tuple[int, int, int]]
 
 def merged(old: Counts, fresh: Counts) -> Counts:
     """Both together, N_MEMORY tested tokens at most: of the old ones no more is kept than there is room for."""
-    keep = min(1.0, (N_MEMORY - fresh[0]) / old[0]) if old[0] else 0.0
+    keep = min(1.0, max(0.0, N_MEMORY - fresh[0]) / old[0]) if old[0] else 0.0
     return old[0] * keep + fresh[0], old[1] * keep + fresh[1]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from speculation.decoding import decode
 from speculation.drafters.chain import NoDrafts
 from speculation.errors import ModelError
+from speculation.models import cached_lm
 from speculation.models.cached_lm import CachedLM
 from speculation.models.verify import TorchTarget
 from speculation.types import Sampling
@@ -280,3 +281,13 @@ def test_stop_ids_are_those_of_both_configs() -> None:
     assert CachedLM(model, ROOMY).stop_ids == {3}
     model.generation_config.eos_token_id = [4, 5]
     assert CachedLM(model, ROOMY).stop_ids == {3, 4, 5}
+
+
+def test_a_chunk_is_told_when_the_device_has_done_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[torch.device] = []
+    monkeypatch.setattr(cached_lm, "wait_for", waited.append)
+    lm = CachedLM(tiny.model(N_VOCAB), 1 << 20)
+    lm.chunk = 2
+    for n_held in lm.prefill([1, 2, 3, 4, 5]):
+        assert len(waited) == -(-n_held // 2)
+    assert waited == [lm.device] * 3

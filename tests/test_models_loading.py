@@ -50,6 +50,12 @@ def test_a_converted_gguf_loads_ready_for_inference(toy):
     assert model(torch.tensor([[1, 2, 3]])).logits.shape == (1, 3, 260)
 
 
+def test_attention_by_cudnn_is_off_once_a_model_is_loaded(toy):
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    loading.load_model(toy, device="cpu", dtype="float32")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_conversion_names_both_end_tokens_and_the_real_context(toy):
     assert json.loads((toy / "generation_config.json").read_text())["eos_token_id"] == [259, 257]
     assert loading.load_tokenizer(toy).model_max_length == 128

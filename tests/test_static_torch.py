@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import tiny
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from test_decoding_torch import N_NEW, N_VOCAB, Oracle, bets, check, lm, lossless, prompts
 from test_seq2seq_torch import t5
 from tiny_engine import CODE, answer, config
+from transformers import MistralConfig, MistralForCausalLM
 
 from speculation.config import EngineConfig
 from speculation.decoding import decode
@@ -159,11 +160,15 @@ def test_an_engine_writes_the_same_with_passes_of_any_shape(folder: str, passes:
 class Uncaptured:
     """Takes the place of Graph where there is no CUDA: runs the pass each time."""
 
+    lengths: ClassVar[list[int]] = []
+    """Of all passes so far."""
+
     def __init__(self, run: Any, ids: torch.Tensor, other: Any) -> None:
         self._run = run
         run(ids)
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
+        self.lengths.append(ids.shape[1])
         return self._run(ids)
 
 
@@ -187,10 +192,8 @@ def test_each_model_is_captured_on_a_stream_and_in_memory_of_its_own(monkeypatch
     for context in ("stream", "device"):
         monkeypatch.setattr(torch.cuda, context, lambda of: nullcontext())
     monkeypatch.setattr(StaticLM, "captures", True)
-    for model in (StaticLM(lm().model, BUDGET), StaticLM(lm().model, BUDGET)):
-        for text in ([1], [1, 2]):
-            model.logits(text, ())
-            model.logits(text, [3, 4])
+    for model in (StaticLM(lm().model, BUDGET, (1, 4)), StaticLM(lm().model, BUDGET, (1, 4))):
+        model.logits([1], ())
     assert [(pool, streams.index(stream)) for pool, stream in captures] == [
         *((None, 0), ("memory", 0)),
         *((None, 1), ("memory", 1)),
@@ -209,11 +212,11 @@ def test_a_captured_pass_neither_waits_for_the_device_nor_leaves_it(
     if is_fused:
         fused.fuse(model)
     model.to("meta")
-    fixed = StaticLM(model, BUDGET)
+    fixed = StaticLM(model, BUDGET, (4, 8, 32))
     for text in ([1, 2, 3], [4] * 20, [1, 2, 3, 4]):
         logits = fixed.logits(text, [5, 6])
         assert logits.shape == (3, N_VOCAB) and logits.is_meta
-    assert set(fixed._graphs) == {(32, 32), (4, 8)}
+    assert set(fixed._graphs) == {(q, n_seen) for q in (4, 8, 32) for n_seen in (8, 16, 32)}
     with pytest.raises(NotImplementedError, match="no data"):
         logits.argmax(-1).tolist()
 
@@ -221,12 +224,22 @@ def test_a_captured_pass_neither_waits_for_the_device_nor_leaves_it(
 def test_what_would_be_captured_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static, "Graph", Uncaptured)
     monkeypatch.setattr(StaticLM, "captures", True)
-    fixed, growing = StaticLM(lm().model, BUDGET), CachedLM(lm().model, BUDGET)
-    for text, continuation in (([1, 2, 3], [4, 5]), ([1, 2, 3, 4, 9], []), ([7], [7] * 12), ([1, 2], [3])):
-        got, wanted = (each.logits(text, continuation) for each in (fixed, growing))
-        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
-    assert fixed._room.capacity == 16
-    assert set(fixed._graphs) == {(16, 16), (2, 8)}  # what was captured before the room grew is gone
+    fixed, growing = StaticLM(lm().model, BUDGET, (2, 4, 16)), CachedLM(lm().model, BUDGET)
+    asked: list[tuple[list[int], list[int]]] = [
+        ([1, 2, 3], [4, 5]),
+        ([1, 2, 3, 4, 9], []),
+        ([7], [7] * 12),
+        ([1, 2], [3]),
+    ]
+    for n_room, texts in ((16, asked), (32, [([*range(N_VOCAB)] * 2, [1]), *asked])):
+        for text, continuation in texts:
+            got, wanted = (each.logits(text[:20], continuation) for each in (fixed, growing))
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        assert fixed._room.capacity == n_room
+        levels = [n_seen for n_seen in (8, 16, 32) if n_seen <= n_room]
+        assert set(fixed._graphs) == {(q, n_seen) for q in (2, 4, 16) for n_seen in levels}
+    with torch.inference_mode():  # all leave their logits in one place
+        assert len({graph(torch.zeros((1, 2), dtype=torch.long)).data_ptr() for graph in fixed._graphs.values()}) == 1
 
 
 def test_a_few_tokens_behind_are_caught_up_with_in_a_captured_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,10 +248,11 @@ def test_a_few_tokens_behind_are_caught_up_with_in_a_captured_pass(monkeypatch: 
     monkeypatch.setattr(StaticLM, "captures", True)
     fixed, growing = StaticLM(lm().model, BUDGET, (1, 4)), CachedLM(lm().model, BUDGET)
     text: list[int] = []
+    Uncaptured.lengths.clear()
     for n_more in (20, 3, 2):
         text += [(len(text) + i) % N_VOCAB for i in range(n_more)]
         torch.testing.assert_close(fixed.logits(text, ()), growing.logits(text, ()), rtol=1e-4, atol=1e-4)
-    assert set(fixed._graphs) == {(1, 32), (4, 32)}
+    assert Uncaptured.lengths == [1, 4, 4]
 
 
 def test_an_engine_that_captures_has_all_shapes_before_the_first_rewrite(
@@ -259,9 +273,16 @@ def test_an_engine_that_captures_has_all_shapes_before_the_first_rewrite(
 def test_what_has_no_fixed_shape_is_said(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="a model that has windows; leave passes at dynamic"):
         StaticLM(tiny.model(use_sliding_window=True, sliding_window=8, max_window_layers=1), BUDGET)
-    positions = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    with pytest.raises(ModelError, match=r"dynamic positions \(RoPE\); leave passes at dynamic"):
-        StaticLM(tiny.model(rope_parameters=positions), BUDGET)
+    mistral = MistralConfig(
+        vocab_size=N_VOCAB, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1
+    )
+    with pytest.raises(ModelError, match="a model that has windows"):
+        StaticLM(MistralForCausalLM(mistral), BUDGET)  # by its default window, without a list of layer types
+    for kind in ("dynamic", "longrope"):
+        model = tiny.model(N_VOCAB)
+        model.config.rope_parameters = {"rope_type": kind}
+        with pytest.raises(ModelError, match=r"positions \(RoPE\) scaled by length; leave passes at dynamic"):
+            StaticLM(model, BUDGET)
     with pytest.raises(ModelError, match="same passes can't be had with an encoder-decoder model"):
         following(t5(), BUDGET, "same")
     with pytest.raises(ConfigError, match="passes must be dynamic, static, same, not 'fast'"):

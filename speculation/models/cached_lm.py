@@ -219,8 +219,8 @@ class CachedLM:
 
 def wait_for(device: torch.device) -> None:
     """Until all that was asked of the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    if device.type in ("cuda", "mps"):
+        torch.accelerator.synchronize(device)
 
 
 def kv_bytes_per_token(config: Any, n_bytes_a_number: int) -> int:

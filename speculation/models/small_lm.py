@@ -42,7 +42,10 @@ class TorchSmallLM:
 
     def n_behind(self, prefix: Sequence[int]) -> int:
         """Tokens of prefix that must be fed before the first draft token, less the one that always is."""
-        return max(0, len(prefix) - 1 - self._lm.n_held(self._readable(prefix)))
+        return self._n_behind(self._readable(prefix))
+
+    def _n_behind(self, text: Sequence[int]) -> int:
+        return max(0, len(text) - 1 - self._lm.n_held(text))
 
     def prefill(self, prefix: Sequence[int]) -> Iterator[int]:
         """Feed all of prefix but its last token, in chunks; yields the number of tokens held after each.
@@ -65,7 +68,8 @@ class TorchSmallLM:
 
         Raises SmallLMFailed.
         """
-        text, n_behind = self._readable(prefix), self.n_behind(prefix)
+        text = self._readable(prefix)
+        n_behind = self._n_behind(text)
         started = time.perf_counter()
         with self._failures():
             logits = self._lm.logits(text, self._readable(copied))[:, : self._n_vocab]  # [len(copied) + 1, vocab]

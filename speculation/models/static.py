@@ -24,7 +24,7 @@ MIN_CAPACITY, MIN_CAPTURED = 1024, 4096
 """Room at first. When it grows all is captured anew, so where that is done it holds most files from the start."""
 MIN_SEEN = 1024
 """How much of the room a captured pass looks at, at least; from there on in steps of two times. GPUs walk through all
-of it in a few blocks, so that to look at 4,096 places for a text of 500 tokens costs as much as the weights."""
+of it in a few blocks, so that to look at 4,096 places for a text of 500 tokens may cost as much as the weights."""
 
 
 class StaticLM(CachedLM):
@@ -42,11 +42,15 @@ class StaticLM(CachedLM):
             self.chunk = self.buckets[0]
         if len({weight.device for weight in model.parameters()}) > 1:
             raise ModelError("static passes need a model on one device; leave passes at dynamic")
-        if set(getattr(model.config.get_text_config(), "layer_types", None) or ()) - {"full_attention"}:
+        text_config = model.config.get_text_config()
+        kinds = getattr(text_config, "layer_types", None)
+        if set(kinds) - {"full_attention"} if kinds else getattr(text_config, "sliding_window", None):
             raise ModelError("static passes can't be had with a model that has windows; leave passes at dynamic")
-        rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
-        if rope.get("rope_type") == "dynamic":  # each pass asks the device how long the text is: can't be captured
-            raise ModelError("static passes can't be had with dynamic positions (RoPE); leave passes at dynamic")
+        rope = getattr(text_config, "rope_parameters", None) or {}
+        if rope.get("rope_type") in ("dynamic", "longrope"):  # by the length of the text, and padding would count
+            raise ModelError(
+                "static passes can't be had with positions (RoPE) scaled by length; leave passes at dynamic"
+            )
         self._vacate()
 
     @property
@@ -61,16 +65,10 @@ class StaticLM(CachedLM):
                 pass
         return super().logits(prefix, continuation)
 
-    @torch.inference_mode()
     def warm_up(self, n_prefix: int = 1) -> None:
-        """Make room behind so many tokens for the longest pass, and run every shape: the first time takes longer."""
+        """Make room behind so many tokens for the longest pass, and run every length: the first time takes longer."""
         for q in reversed(self.buckets):
             self.logits([0] * n_prefix, [0] * (q - 1))
-        n_seen = MIN_SEEN
-        while self.captures and n_seen <= self._room.capacity:
-            for q in self.buckets:
-                self._captured(q, n_seen)
-            n_seen *= 2
 
     def forget(self) -> None:
         """Drop every cache, the room and its graphs."""
@@ -83,6 +81,8 @@ class StaticLM(CachedLM):
         """Whose keys and values are in the room."""
         self._graphs: dict[tuple[int, int], Graph] = {}
         """By how long a pass is, and how much of the room it looks at."""
+        self._rows: torch.Tensor | None = None
+        """Where captured passes leave their logits: each in rows of its own would take memory many times."""
 
     def _new_cache(self) -> "Stored":
         return Stored()
@@ -112,13 +112,16 @@ class StaticLM(CachedLM):
         """Bring a prefix into the room, with room for so many tokens more."""
         if self._tenant is not cache:
             self._leave()
-        if cache.n_held + n_more > self._room.capacity:
-            self._room.grow(max(cache.n_held + n_more, MIN_CAPTURED if self.captures else MIN_CAPACITY))
+        if is_too_small := cache.n_held + n_more > self._room.capacity:
+            n_more, n_min = (max(n_more, self.buckets[-1]), MIN_CAPTURED) if self.captures else (n_more, MIN_CAPACITY)
+            self._room.grow(max(cache.n_held + n_more, n_min))
             self._graphs.clear()
         for layer, states in zip(self._room.layers, cache.states, strict=False):
             layer.fill(*(state[:, :, : cache.n_held] for state in states))
         cache.states, self._tenant = [], cache
         self._room.hold(cache.n_held)
+        if is_too_small and self.captures:
+            self._capture_all()
 
     def _pass(self, cache: "Stored", token_ids: list[int], n_logits: int) -> torch.Tensor:
         n = len(token_ids)
@@ -135,14 +138,28 @@ class StaticLM(CachedLM):
         cache.n_held += n
         return logits[len(logits) - q + n - n_logits : len(logits) - q + n]
 
+    def _capture_all(self) -> None:
+        """At once: later, each would come in the middle of a rewrite. They write behind what is held, as padding is."""
+        n_seen = self._room.capacity if self._is_same else MIN_SEEN
+        while n_seen <= self._room.capacity:
+            for q in self.buckets:
+                self._captured(q, n_seen)
+            n_seen *= 2
+
     def _captured(self, q: int, n_seen: int) -> "Graph":
         """The pass over q tokens that looks at n_seen places or some more."""
         n_seen = max(MIN_SEEN, 1 << (n_seen - 1).bit_length())
         if (q, n_seen) not in self._graphs:
             other = next(iter(self._graphs.values()), None)
             ids = torch.zeros((1, q), dtype=torch.long, device=self.device)
-            self._graphs[q, n_seen] = Graph(lambda ids: self._run(ids, q, n_seen), ids, other)
+            self._graphs[q, n_seen] = Graph(lambda ids: self._left(self._run(ids, q, n_seen)), ids, other)
         return self._graphs[q, n_seen]
+
+    def _left(self, logits: torch.Tensor) -> torch.Tensor:
+        """The logits where all captured passes leave them."""
+        if self._rows is None or len(self._rows) < len(logits):
+            self._rows = logits.new_empty((max(len(logits), self.buckets[-1]), logits.shape[-1]))
+        return self._rows[: len(logits)].copy_(logits)
 
     def _run(self, ids: torch.Tensor, n_rows: int, n_seen: int) -> torch.Tensor:
         """One pass behind what the room holds, which counts none of it: the last n_rows rows of logits."""
