@@ -63,3 +63,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     is_known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return is_known or NO_MEMORY.search(str(error)) is not None
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of others says, as one line; its name where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

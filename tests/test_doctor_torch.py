@@ -54,8 +54,8 @@ def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "engine.json").exists() and not (tmp_path / "state").exists(), "nothing is made"
 
 
-@pytest.mark.skipif(torch.version.cuda is not None, reason="needs a torch without CUDA")
 def test_a_gpu_that_torch_was_not_installed_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     _, gpu, *_ = itertools.islice(doctor.findings("small"), 2)
     assert gpu.what == "gpu" and "without CUDA" in gpu.said and "pytorch.org" in str(gpu.remedy)

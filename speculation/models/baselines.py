@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from speculation.models.cached_lm import CachedLM
+from speculation.models.cached_lm import CachedLM, wait_for
 
 BASELINES: dict[str, Mapping[str, int]] = {
     "greedy": {},
@@ -94,8 +94,7 @@ def _passes(model: Any) -> Iterator[list[float]]:
         return
 
     def note(*_: object) -> None:
-        if model.device.type == "cuda":
-            torch.cuda.synchronize(model.device)
+        wait_for(model.device)
         ends.append(time.perf_counter())
 
     handle = model.register_forward_hook(note)

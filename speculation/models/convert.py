@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from speculation.errors import FetchError, ModelError
+from speculation.errors import FetchError, ModelError, first_line
 
 END_TOKENS = ("<|im_end|>", "<|endoftext|>")
 ODD_TEXT = (
@@ -115,7 +115,7 @@ def _clear_errors(gguf: Path) -> Iterator[None]:
         yield
     except Exception as error:
         # A cut or damaged file fails in as many ways as there are bytes (ValueError, struct.error, KeyError, ...).
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise ModelError(
             f"{gguf} can't be read; it is damaged, cut short or of a kind not supported: {reason}"
         ) from error

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from speculation.errors import ConfigError, ModelError, is_out_of_memory
+from speculation.errors import ConfigError, ModelError, first_line, is_out_of_memory
 from speculation.models import packed
 from speculation.models.packed import Packed, PackedFloat16, PackedInt8
 from speculation.models.quantized import Int4, Int8
@@ -37,7 +37,7 @@ def choose_device(device: str) -> torch.device:
         _compute(chosen)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
-            f"device {device!r} can't be used (wanted auto, cpu, cuda, cuda:N or mps): {_first_line(error)}"
+            f"device {device!r} can't be used (wanted auto, cpu, cuda, cuda:N or mps): {first_line(error)}"
         ) from None
     return chosen
 
@@ -123,17 +123,13 @@ def _has_good_gpu() -> bool:
         _compute(torch.device("cuda"))
     except RuntimeError as error:
         if not is_out_of_memory(error):  # a full one is said when the weights are loaded
-            logger.warning("the GPU can't be used, the CPU is taken instead: %s", _first_line(error))
+            logger.warning("the GPU can't be used, the CPU is taken instead: %s", first_line(error))
             return False
     return True
 
 
 def _compute(device: torch.device) -> None:
     torch.ones(1, device=device).add_(1).tolist()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @cache

@@ -13,7 +13,7 @@ from huggingface_hub import HfApi, constants, get_hf_file_metadata, hf_hub_downl
 from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled, RepositoryNotFoundError
 from huggingface_hub.utils import disable_progress_bars
 
-from speculation.errors import FetchError, ModelError
+from speculation.errors import FetchError, ModelError, first_line
 
 PROBE_S = 4.0
 log = logging.getLogger(__name__)
@@ -72,5 +72,5 @@ def _clear_errors(repo: str) -> Iterator[None]:
         raise FetchError(f"{repo} is not fetched, and HF_HUB_OFFLINE forbids to fetch it") from None
     except Exception as error:
         # The hub's client has changed its HTTP library twice, and hands its exceptions through as they are.
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise FetchError(f"{repo} could not be fetched from {ENDPOINT}: {reason}; fetch again to resume") from None

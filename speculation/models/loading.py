@@ -16,7 +16,7 @@ import torch
 from tokenizers import normalizers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from speculation.errors import ModelError, is_out_of_memory
+from speculation.errors import ModelError, first_line, is_out_of_memory
 from speculation.models import fused, packed, store
 from speculation.models.convert import convert, quiet
 from speculation.models.forms import (
@@ -203,5 +203,4 @@ def _clear_errors(folder: Path, need: _Need | None = None) -> Iterator[None]:
                 "(`stet models fit` says what fits), or close other programs that use the GPU"
             ) from None
         # Damaged weights and configs fail in too many ways to list: OSError, ValueError, SafetensorError, KeyError ...
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{folder} can't be loaded: {reason}") from error
+        raise ModelError(f"{folder} can't be loaded: {first_line(error)}") from error
